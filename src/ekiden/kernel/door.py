@@ -1,0 +1,76 @@
+"""What a room tells the door about its endpoints. The door (hub/) turns these into routes, checks and OpenAPI.
+
+A room's `routes.py` holds a tuple `ENDPOINTS`. Each endpoint is an async function
+`(call: Call, body: B) -> A` (or `(call: Call) -> A` without a body); bodies and answers are msgspec structs.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a key must be allowed: a verb on a resource. `{name}` in the resource is a path parameter.
+
+    Verbs: read, steer, approve, start, feed, admin. Resources: `team`, `session:ID`, `host:ID`, `access`.
+    """
+
+    verb: str
+    resource: str
+
+
+class Call(Protocol):
+    """One request that has passed the door: who calls, with which rights, and what it may use."""
+
+    team_id: str
+    actor: Any
+    """`ekiden.log.port.Actor`"""
+    parameters: Mapping[str, str]
+    """From the path."""
+    query: Mapping[str, str]
+
+    def may(self, verb: str, resource: str) -> bool:
+        """Whether the caller's key allows `verb` on `resource`."""
+        ...
+
+    async def write(self, verb: Callable[[Any], Awaitable[object]]) -> Any:
+        """Runs a log verb under this request's command id. The answer goes to the client as stored bytes."""
+        ...
+
+    async def ask(self, question: Callable[[Any], Awaitable[T]]) -> T:
+        """Runs a question on a consistent view of the log."""
+        ...
+
+    async def request_host(self, host_id: str, verb: str, arguments: object, *, within_s: float) -> bytes:
+        """Asks a connected host and returns its answer as JSON.
+
+        Raises:
+            HostAway, HostSilent, or what the host itself refused with.
+        """
+        ...
+
+    def grow(self, entry: object) -> None:
+        """Sends a growing item's delta to those who follow, without storing it as an event."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One row of the door. `status` is that of success. A `repeatable` write needs no Command-Id."""
+
+    method: str
+    path: str
+    run: Callable[..., Awaitable[Any]]
+    summary: str
+    body: type | None = None
+    answer: type | None = None
+    need: Need | None = None
+    status: int = 200
+    repeatable: bool = False
+    query: tuple[tuple[str, str], ...] = ()
+    """(name, what it means) of each query parameter."""
+    audience: str = "client"
+    """`client`, `host`, or `open` for what needs no key (pairing, health)."""

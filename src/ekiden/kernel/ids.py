@@ -1,0 +1,63 @@
+"""Identifiers: a printed prefix that names the kind of thing, and 20 base-32 characters (100 bits).
+
+Random ids are for things made here. Derived ids are for things that exist elsewhere already (a native
+session, a turn of it), so that finding the same thing twice gives the same id.
+"""
+
+import hashlib
+import secrets
+from enum import StrEnum
+
+from ekiden.kernel.errors import Invalid
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford base 32: no i, l, o, u
+_LENGTH = 20
+
+
+class Prefix(StrEnum):
+    """One printed prefix per noun of the glossary."""
+
+    TEAM = "tem"
+    PRINCIPAL = "pri"
+    KEY = "key"
+    PAIRING = "pai"
+    HOST = "hos"
+    SESSION = "ses"
+    TURN = "trn"
+    ITEM = "itm"
+    APPROVAL = "apr"
+    MESSAGE = "msg"
+    REQUEST = "req"
+    COMMAND = "cmd"
+    EVENT = "evt"
+
+
+def _spell(number: int) -> str:
+    letters: list[str] = []
+    for _ in range(_LENGTH):
+        letters.append(_ALPHABET[number & 31])
+        number >>= 5
+    return "".join(reversed(letters))
+
+
+def new_id(prefix: Prefix) -> str:
+    """A fresh random id, for example `msg_8z0k…`."""
+    return f"{prefix}_{_spell(secrets.randbits(100))}"
+
+
+def derived_id(prefix: Prefix, *parts: str) -> str:
+    """The id of a thing known by `parts`; the same parts always give the same id (SHA-256, cut to 100 bits)."""
+    digest = hashlib.sha256("\x00".join(parts).encode("utf-8", "surrogatepass")).digest()
+    return f"{prefix}_{_spell(int.from_bytes(digest[:13], 'big') >> 4)}"
+
+
+def checked_id(prefix: Prefix, text: str) -> str:
+    """`text` unchanged if it is a well-formed id of this kind.
+
+    Raises:
+        Invalid: if it is not.
+    """
+    head, _, tail = text.partition("_")
+    if head != prefix or len(tail) != _LENGTH or any(letter not in _ALPHABET for letter in tail):
+        raise Invalid(f"{text[:40]!r} is not a {prefix.name.lower()} id", hint=f"It looks like {prefix}_ and 20 letters.")
+    return text
