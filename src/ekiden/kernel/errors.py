@@ -51,7 +51,9 @@ class NotFound(EkidenError):
     code = "not_found"
     status = 404
 
-    def __init__(self, message: str = "There is no such thing here.", *, hint: str = "", **details: object) -> None:
+    def __init__(
+        self, message: str = "There is no such thing here.", *, hint: str = "", **details: object
+    ) -> None:
         super().__init__(message, hint=hint, **details)
 
 

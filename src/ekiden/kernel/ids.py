@@ -59,5 +59,8 @@ def checked_id(prefix: Prefix, text: str) -> str:
     """
     head, _, tail = text.partition("_")
     if head != prefix or len(tail) != _LENGTH or any(letter not in _ALPHABET for letter in tail):
-        raise Invalid(f"{text[:40]!r} is not a {prefix.name.lower()} id", hint=f"It looks like {prefix}_ and 20 letters.")
+        raise Invalid(
+            f"{text[:40]!r} is not a {prefix.name.lower()} id",
+            hint=f"It looks like {prefix}_ and 20 letters.",
+        )
     return text

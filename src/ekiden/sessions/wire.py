@@ -32,7 +32,7 @@ class Rung(StrEnum):
     """Nobody writes it now; its file is followed, and it can be continued here."""
 
 
-class Ability(Struct):
+class Ability(Struct, frozen=True):
     """One thing that can or cannot be done with a session. `why` is a stable word when it cannot."""
 
     name: str
@@ -42,7 +42,7 @@ class Ability(Struct):
     detail: str = ""
 
 
-class Holder(Struct):
+class Holder(Struct, frozen=True):
     """The live process outside Ekiden that writes a session."""
 
     pid: int
@@ -53,7 +53,7 @@ class Holder(Struct):
     waits_for: str = ""
 
 
-class SessionReport(Struct):
+class SessionReport(Struct, frozen=True):
     """A host's whole account of one session; a later one replaces it."""
 
     session_id: str
@@ -93,13 +93,13 @@ class SessionReport(Struct):
     """Stable words for visible states: `source_gone`, `compressed`, `no_zstd`, `polling`, `copy_trimmed`, …"""
 
 
-class FeedSession(Struct, tag="session", tag_field="entry"):
+class FeedSession(Struct, frozen=True, tag="session", tag_field="entry"):
     """Insert or replace a session."""
 
     session: SessionReport
 
 
-class FeedItems(Struct, tag="items", tag_field="entry"):
+class FeedItems(Struct, frozen=True, tag="items", tag_field="entry"):
     """Whole items in file order. `after` must be the mark that the hub holds for the session (empty at first),
     else the entry is answered `stale` with the right mark and nothing is taken: so no line is told twice,
     however batches are cut. `after` = "*" is for items that have no native line (kept here)."""
@@ -110,7 +110,7 @@ class FeedItems(Struct, tag="items", tag_field="entry"):
     mark: str
 
 
-class FeedTurn(Struct, tag="turn", tag_field="entry"):
+class FeedTurn(Struct, frozen=True, tag="turn", tag_field="entry"):
     """A turn began or ended. States: running, completed, interrupted, failed, lost."""
 
     session_id: str
@@ -120,7 +120,7 @@ class FeedTurn(Struct, tag="turn", tag_field="entry"):
     proof_at: str = ""
 
 
-class FeedGrew(Struct, tag="grew", tag_field="entry"):
+class FeedGrew(Struct, frozen=True, tag="grew", tag_field="entry"):
     """The `index`-th piece (from 0) of a growing item."""
 
     session_id: str
@@ -131,7 +131,7 @@ class FeedGrew(Struct, tag="grew", tag_field="entry"):
     text: str
 
 
-class FeedGrown(Struct, tag="grown", tag_field="entry"):
+class FeedGrown(Struct, frozen=True, tag="grown", tag_field="entry"):
     """All of a growing item so far, of `count` pieces: told again to a hub that has started anew."""
 
     session_id: str
@@ -142,7 +142,7 @@ class FeedGrown(Struct, tag="grown", tag_field="entry"):
     text: str
 
 
-class ApprovalOption(Struct):
+class ApprovalOption(Struct, frozen=True):
     """One answer that can be given; `kind` is allow_once, allow_always or deny."""
 
     id: str
@@ -150,7 +150,7 @@ class ApprovalOption(Struct):
     kind: str
 
 
-class Approval(Struct):
+class Approval(Struct, frozen=True):
     """A running turn waits for a person. An answer is bound to exactly what is shown here (`digest`)."""
 
     approval_id: str
@@ -176,13 +176,13 @@ class Approval(Struct):
     reason: str = ""
 
 
-class FeedApproval(Struct, tag="approval", tag_field="entry"):
+class FeedApproval(Struct, frozen=True, tag="approval", tag_field="entry"):
     """A turn asks. The same approval id told again changes nothing."""
 
     approval: Approval
 
 
-class FeedApprovalEnd(Struct, tag="approval_end", tag_field="entry"):
+class FeedApprovalEnd(Struct, frozen=True, tag="approval_end", tag_field="entry"):
     """What became of an approval at the runtime: settled, withdrawn or unknown."""
 
     approval_id: str
@@ -190,7 +190,7 @@ class FeedApprovalEnd(Struct, tag="approval_end", tag_field="entry"):
     reason: str = ""
 
 
-class FeedMessage(Struct, tag="message", tag_field="entry"):
+class FeedMessage(Struct, frozen=True, tag="message", tag_field="entry"):
     """What became of a queued message: placed, seen, failed, cancelled. `how`: new_turn, queued, steered."""
 
     message_id: str
@@ -205,20 +205,20 @@ FeedEntry = (
 )
 
 
-class Feed(Struct):
+class Feed(Struct, frozen=True):
     """`POST /v1/hosts/{host_id}/feed`: at most FEED_ENTRIES_MAX entries, applied in order in one transaction."""
 
     entries: tuple[FeedEntry, ...]
 
 
-class Stale(Struct):
+class Stale(Struct, frozen=True):
     """An items entry that did not fit: the hub holds `mark` for this session."""
 
     session_id: str
     mark: str
 
 
-class FeedAnswer(Struct):
+class FeedAnswer(Struct, frozen=True):
     """`boot_id` changes when the hub has started anew: then growing items are to be told again (`grown`)."""
 
     seq: int
@@ -226,7 +226,7 @@ class FeedAnswer(Struct):
     stale: tuple[Stale, ...] = ()
 
 
-class Message(Struct):
+class Message(Struct, frozen=True):
     """A message that a person sent to a session. States: stored, placed, seen, cancelled, failed."""
 
     message_id: str
@@ -242,7 +242,7 @@ class Message(Struct):
     reason: str = ""
 
 
-class Session(Struct):
+class Session(Struct, frozen=True):
     """A session as clients see it: the host's report and what the hub knows itself."""
 
     report: SessionReport
@@ -257,7 +257,7 @@ class Session(Struct):
     messages_waiting: int = 0
 
 
-class Growing(Struct):
+class Growing(Struct, frozen=True):
     """An item that is still growing, as a late joiner gets it: all of `count` pieces."""
 
     session_id: str
@@ -269,7 +269,7 @@ class Growing(Struct):
     truncated: bool = False
 
 
-class SessionView(Struct):
+class SessionView(Struct, frozen=True):
     """One session with all that a screen needs beside its items. Follow from `cursor`."""
 
     session: Session
@@ -279,7 +279,7 @@ class SessionView(Struct):
     cursor: str
 
 
-class SessionPage(Struct):
+class SessionPage(Struct, frozen=True):
     """A page of the list, newest first. `next` is empty at the end. Follow from `cursor`."""
 
     sessions: tuple[Session, ...]
@@ -288,7 +288,7 @@ class SessionPage(Struct):
     total: int
 
 
-class ItemPage(Struct):
+class ItemPage(Struct, frozen=True):
     """Items in file order. `before` pages towards the beginning (empty there), `after` towards the end."""
 
     items: tuple[Item, ...]
@@ -300,21 +300,21 @@ class ItemPage(Struct):
     notices: tuple[str, ...] = ()
 
 
-class RawLine(Struct):
+class RawLine(Struct, frozen=True):
     line: int
     start: int
     text: str
     cut_bytes: int = 0
 
 
-class RawPage(Struct):
+class RawPage(Struct, frozen=True):
     """Lines of the native file as they are, for a form that cannot be read."""
 
     lines: tuple[RawLine, ...]
     before: str
 
 
-class SearchHit(Struct):
+class SearchHit(Struct, frozen=True):
     """A find: the session, the item, and the text around it with `matches` as (start, end) code points."""
 
     session_id: str
@@ -325,7 +325,7 @@ class SearchHit(Struct):
     matches: tuple[tuple[int, int], ...] = ()
 
 
-class SearchPage(Struct):
+class SearchPage(Struct, frozen=True):
     hits: tuple[SearchHit, ...]
     next: str = ""
     indexed_share: float = 1.0
@@ -334,7 +334,7 @@ class SearchPage(Struct):
     """Names of hosts that could not be asked."""
 
 
-class SendMessage(Struct):
+class SendMessage(Struct, frozen=True):
     """`steer`: add to the running turn where the vendor can, instead of waiting for its end."""
 
     text: str
@@ -343,7 +343,7 @@ class SendMessage(Struct):
     steer: bool = False
 
 
-class AnswerApproval(Struct):
+class AnswerApproval(Struct, frozen=True):
     """`digest` must be the approval's own: it binds the answer to what was shown. `message` goes to the agent
     with a denial; `answers` to a question with fields."""
 
@@ -353,13 +353,13 @@ class AnswerApproval(Struct):
     answers: msgspec.Raw | None = None
 
 
-class Interrupt(Struct):
+class Interrupt(Struct, frozen=True):
     """Stops the turn that the person sees, not a later one."""
 
     turn_id: str
 
 
-class StartSession(Struct):
+class StartSession(Struct, frozen=True):
     """A new session. `message` may be empty; then the session waits for its first one."""
 
     host_id: str
@@ -369,7 +369,7 @@ class StartSession(Struct):
     model: str = ""
 
 
-class Quote(Struct):
+class Quote(Struct, frozen=True):
     """A new session of `vendor` that begins with an attributed extract of this one. `message` is put after it.
     `items` are item ids; empty for the newest that fit."""
 
@@ -378,7 +378,7 @@ class Quote(Struct):
     items: tuple[str, ...] = ()
 
 
-class Carried(Struct):
+class Carried(Struct, frozen=True):
     """The answer of continue, fork, quote and start: which session to look at now, and what was carried."""
 
     session_id: str
@@ -387,7 +387,7 @@ class Carried(Struct):
     not_carried: tuple[str, ...] = ()
 
 
-class VendorInfo(Struct):
+class VendorInfo(Struct, frozen=True):
     """A vendor as a host has it."""
 
     name: str
@@ -399,7 +399,7 @@ class VendorInfo(Struct):
     notices: tuple[str, ...] = ()
 
 
-class HostReport(Struct):
+class HostReport(Struct, frozen=True):
     """What a host says of itself when it connects and when it changes."""
 
     name: str
@@ -414,14 +414,14 @@ class HostReport(Struct):
     """Folders that sessions were seen in, newest first: what the page offers for a new session."""
 
 
-class Host(Struct):
+class Host(Struct, frozen=True):
     host_id: str
     report: HostReport
     here: bool
     seen_at: str
 
 
-class InboxEntry(Struct):
+class InboxEntry(Struct, frozen=True):
     """Something that waits for me. `kind`: approval, pairing, lost, held."""
 
     kind: str
@@ -433,7 +433,7 @@ class InboxEntry(Struct):
     detail: str = ""
 
 
-class Inbox(Struct):
+class Inbox(Struct, frozen=True):
     entries: tuple[InboxEntry, ...]
     running: tuple[Session, ...]
     cursor: str

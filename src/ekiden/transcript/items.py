@@ -71,11 +71,11 @@ class ToolState(StrEnum):
     UNRECORDED = "unrecorded"
 
 
-class Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Struct(msgspec.Struct, frozen=True, omit_defaults=True):
     """Base of everything that travels: immutable, defaults left out, unknown fields borne when read."""
 
 
-class Source(Struct):
+class Source(Struct, frozen=True):
     """Where in the native file an item comes from. Line numbers count from 1; bytes are [start, end)."""
 
     file: str
@@ -84,13 +84,13 @@ class Source(Struct):
     end: int = 0
 
 
-class Text(Struct, tag="text", tag_field="type"):
+class Text(Struct, frozen=True, tag="text", tag_field="type"):
     """Plain text or Markdown, as written."""
 
     text: str
 
 
-class Image(Struct, tag="image", tag_field="type"):
+class Image(Struct, frozen=True, tag="image", tag_field="type"):
     """An image by the hash of its bytes; the bytes themselves are fetched from the item's source."""
 
     media_type: str
@@ -98,7 +98,7 @@ class Image(Struct, tag="image", tag_field="type"):
     size: int
 
 
-class Reference(Struct, tag="reference", tag_field="type"):
+class Reference(Struct, frozen=True, tag="reference", tag_field="type"):
     """A file or link that the native record names and that was not read."""
 
     name: str
@@ -109,7 +109,7 @@ class Reference(Struct, tag="reference", tag_field="type"):
 Block = Text | Image | Reference
 
 
-class Diff(Struct):
+class Diff(Struct, frozen=True):
     """A change to one file. `unified` is a unified diff; line counts are of added and removed lines."""
 
     path: str
@@ -118,7 +118,7 @@ class Diff(Struct):
     removed: int = 0
 
 
-class Tool(Struct):
+class Tool(Struct, frozen=True):
     """A tool call with all that is known of its outcome."""
 
     name: str
@@ -139,14 +139,14 @@ class Tool(Struct):
     """For a sub-agent's call: the thread (see `Item.thread`) that holds what the sub-agent did."""
 
 
-class PlanEntry(Struct):
+class PlanEntry(Struct, frozen=True):
     """One line of a plan; `state` is pending, in_progress or completed."""
 
     text: str
     state: str = "pending"
 
 
-class Usage(Struct):
+class Usage(Struct, frozen=True):
     """Tokens as the vendor counts them, once per model answer."""
 
     input_tokens: int = 0
@@ -154,14 +154,14 @@ class Usage(Struct):
     cached_tokens: int = 0
 
 
-class Cut(Struct):
+class Cut(Struct, frozen=True):
     """A field that is shown in part: its dotted name and the size of the whole in bytes."""
 
     field: str
     bytes: int
 
 
-class Item(Struct):
+class Item(Struct, frozen=True):
     """One whole item. `at` is RFC 3339 or empty where the native time is missing or absurd."""
 
     id: str

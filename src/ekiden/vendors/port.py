@@ -229,7 +229,9 @@ class Runtime(Protocol):
         """Asks the running turn to stop; the end comes as `TurnEnded`."""
         ...
 
-    async def decide(self, native_id: str, option_id: str, *, message: str = "", answers: msgspec.Raw | None = None) -> bool:
+    async def decide(
+        self, native_id: str, option_id: str, *, message: str = "", answers: msgspec.Raw | None = None
+    ) -> bool:
         """Answers what was `Asked`. False if the runtime no longer waits for it."""
         ...
 
