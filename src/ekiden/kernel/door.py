@@ -4,7 +4,7 @@ A room's `routes.py` holds a tuple `ENDPOINTS`. Each endpoint is an async functi
 `(call: Call, body: B) -> A` (or `(call: Call) -> A` without a body); bodies and answers are msgspec structs.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -22,9 +22,24 @@ class Need:
     resource: str
 
 
+@dataclass(frozen=True, slots=True)
+class HubFacts:
+    """What a hub says of itself. `boot_id` changes with each start, `log_id` with each database."""
+
+    version: str
+    boot_id: str
+    log_id: str
+    url: str
+
+
 class Call(Protocol):
     """One request that has passed the door: who calls, with which rights, and what it may use."""
 
+    hub: HubFacts
+    from_loopback: bool
+    """Whether the caller is a program on this computer, and no proxy stands between."""
+    permissions: Mapping[str, Sequence[str]]
+    """The key's own map from resource pattern to verbs; empty at an open endpoint."""
     team_id: str
     actor: Any
     """`ekiden.log.port.Actor`"""
@@ -54,6 +69,14 @@ class Call(Protocol):
 
     def grow(self, entry: object) -> None:
         """Sends a growing item's delta to those who follow, without storing it as an event."""
+        ...
+
+    def growing(self, session_id: str) -> tuple[Any, ...]:
+        """The session's items that grow at this moment, each whole so far (`ekiden.sessions.wire.Growing`)."""
+        ...
+
+    def host_here(self, host_id: str) -> bool:
+        """Whether the host is connected now."""
         ...
 
 
