@@ -2,12 +2,12 @@
 
 Directives stand anywhere in the prompt, on one line or several:
 
-    @@text WORDS      what to say (default: counted words)         @@n N         number of text deltas (default 8)
+    @@text WORDS      what to say (default: counted words)         @@n N         number of pieces (8)
     @@delay S         seconds before each delta                    @@think WORDS a reasoning block first
-    @@sh COMMAND      call the client's shell tool                 @@write PATH CONTENT   call its file-writing tool
+    @@sh COMMAND      call the client's shell tool                 @@write PATH CONTENT   call its writing tool
     @@raw NAME JSON   call tool NAME with these arguments (write `%%` for a directive meant for a sub-agent)
     @@also            the next call belongs to the same model answer as the one before it (parallel calls)
-    @@say WORDS       text spoken before the next tool call        @@final WORDS the text after the last tool result
+    @@say WORDS       text spoken before the next tool call        @@final WORDS the text after the last result
     @@hold NAME       stop before the last delta until `release(NAME)`
     @@error CODE MSG  answer this HTTP status once per prompt      @@usage N     input tokens to report
 

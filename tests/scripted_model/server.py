@@ -28,7 +28,7 @@ class ScriptedModel(ThreadingHTTPServer):
     block_on_close = False
 
     def __init__(self, port: int, delay_s: float) -> None:
-        super().__init__(("127.0.0.1", port), _Answer)
+        super().__init__(("127.0.0.1", port), Answer)
         self.delay_s = delay_s
         self.log: list[dict[str, Any]] = []
         self.bodies: list[dict[str, Any]] = []
@@ -87,7 +87,7 @@ class ScriptedModel(ThreadingHTTPServer):
         self.server_close()
 
 
-class _Answer(BaseHTTPRequestHandler):
+class Answer(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: ScriptedModel
 
@@ -187,9 +187,6 @@ class _Answer(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.server.note("client_gone", **facts)
             self.close_connection = True
-
-
-Answer = _Answer
 
 
 def fresh_id(prefix: str) -> str:
