@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from ekiden.transcript.items import Item, ItemKind, Struct
+from ekiden.transcript.items import Cut, Item, ItemKind, Struct
 
 
 class SessionState(StrEnum):
@@ -174,6 +174,12 @@ class Approval(Struct, frozen=True):
     answered_by_id: str = ""
     answered_at: str = ""
     reason: str = ""
+    message: str = ""
+    """What the person adds for the agent (`AnswerApproval.message`)."""
+    answers: msgspec.Raw = msgspec.Raw(b"null")
+    """The person's answers to a question with fields (`AnswerApproval.answers`)."""
+    cut: tuple[Cut, ...] = ()
+    """What is too large to be shown whole; `digest` is of the whole."""
 
 
 class FeedApproval(Struct, frozen=True, tag="approval", tag_field="entry"):
@@ -218,12 +224,23 @@ class Stale(Struct, frozen=True):
     mark: str
 
 
+class Refused(Struct, frozen=True):
+    """An entry that was not taken: its place in the feed (from 0), and why as a problem's code and sentence.
+    Telling it again does not help; `not_found` for a session means that it must be reported first."""
+
+    index: int
+    code: str
+    message: str
+
+
 class FeedAnswer(Struct, frozen=True):
-    """`boot_id` changes when the hub has started anew: then growing items are to be told again (`grown`)."""
+    """`boot_id` changes when the hub has started anew: then growing items are to be told again (`grown`).
+    An entry in `stale` or `refused` was not taken; all others were."""
 
     seq: int
     boot_id: str = ""
     stale: tuple[Stale, ...] = ()
+    refused: tuple[Refused, ...] = ()
 
 
 class Message(Struct, frozen=True):
@@ -419,6 +436,41 @@ class Host(Struct, frozen=True):
     report: HostReport
     here: bool
     seen_at: str
+
+
+class Hosts(Struct, frozen=True):
+    """`GET /v1/hosts`. Follow from `cursor`."""
+
+    hosts: tuple[Host, ...]
+    cursor: str
+
+
+class Welcome(Struct, frozen=True):
+    """The answer to a `HostReport`: the mark that the hub holds for each of the host's sessions that it knows
+    (empty where no item came yet), by session id."""
+
+    boot_id: str
+    marks: dict[str, str]
+
+
+class InterruptAsked(Struct, frozen=True):
+    """Somebody (`by`, a name) wants this turn to stop. The stop itself comes as a `turn.changed`."""
+
+    session_id: str
+    turn_id: str
+    by: str = ""
+
+
+class Work(Struct, frozen=True):
+    """What a host still has to do, each in the order in which it was asked. Follow from `cursor`."""
+
+    messages: tuple[Message, ...]
+    """Stored, not placed yet."""
+    approvals: tuple[Approval, ...]
+    """Answered, and the runtime has not been seen to take it."""
+    interrupts: tuple[InterruptAsked, ...]
+    """Of turns that are not seen to have ended."""
+    cursor: str
 
 
 class InboxEntry(Struct, frozen=True):
