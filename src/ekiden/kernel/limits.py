@@ -7,6 +7,9 @@ retry or payload.
 KIB = 1024
 MIB = 1024 * KIB
 
+# Items
+ITEM_TEXT_BYTES_MAX = 64 * KIB
+
 # The log
 LOG_BATCH_COMMANDS_MAX = 512
 LOG_WAITING_COMMANDS_MAX = 10_000
