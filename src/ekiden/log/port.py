@@ -69,9 +69,13 @@ class Written:
 class Reading(Protocol):
     """A consistent view for queries. Query names are `room.query`; parameters are given by name."""
 
-    team_id: str
-    seq: int
-    """The log's head in this view."""
+    @property
+    def team_id(self) -> str: ...
+
+    @property
+    def seq(self) -> int:
+        """The log's head in this view."""
+        ...
 
     async def rows(self, query: str, /, **parameters: object) -> list[Row]: ...
 
@@ -83,8 +87,10 @@ class Reading(Protocol):
 class Transaction(Reading, Protocol):
     """A reading that also writes."""
 
-    now: str
-    """RFC 3339, read once per command from the engine's clock."""
+    @property
+    def now(self) -> str:
+        """RFC 3339, read once per command from the engine's clock."""
+        ...
 
     async def run(self, query: str, /, **parameters: object) -> int:
         """Runs a named query that changes rows and returns how many it changed."""

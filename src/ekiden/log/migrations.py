@@ -1,0 +1,139 @@
+"""The schema, as numbered files that are applied in order, each in one transaction.
+
+`schema/NNNN_name.sql` holds what all engines share; `schema/NNNN_name.sqlite.sql` beside it what differs on
+SQLite. A database remembers the number that it is at. One from a newer Ekiden is refused and not touched.
+"""
+
+import importlib.resources
+import re
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ekiden.kernel.errors import StoreNewer, Unavailable
+from ekiden.log.sqlite_connection import APPLICATION_ID, own
+
+ENGINE = "sqlite"
+_FILE = re.compile(r"(?P<number>\d{4})_(?P<name>[a-z0-9_]+)(?:\.(?P<engine>[a-z]+))?\.sql\Z")
+_HAS_TABLE = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1"
+_VERSION = "schema_version"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema: its number, its name, and the statements in order."""
+
+    number: int
+    name: str
+    statements: tuple[str, ...]
+
+
+def read_migrations(files: Iterable[tuple[str, str]] | None = None) -> tuple[Migration, ...]:
+    """The steps for SQLite, in order, from (file name, text) pairs; by default those that come with Ekiden.
+
+    Raises:
+        ValueError: if a number is missing or is given to two names, or a file has a name of another form.
+    """
+    if files is None:
+        folder = importlib.resources.files("ekiden.log").joinpath("schema")
+        files = [(file.name, file.read_text("utf-8")) for file in folder.iterdir() if file.name.endswith(".sql")]
+    steps: dict[int, tuple[str, list[str]]] = {}
+    for file_name, text in sorted(files, key=lambda file: (file[0].split(".")[0], file[0].count("."))):
+        found = _FILE.match(file_name)
+        if found is None:
+            raise ValueError(f"{file_name}: a schema file is called NNNN_name.sql or NNNN_name.engine.sql")
+        if found["engine"] not in (None, ENGINE):
+            continue
+        number, name = int(found["number"]), found["name"]
+        known, statements = steps.setdefault(number, (name, []))
+        if known != name:
+            raise ValueError(f"{file_name}: the number {number:04} is taken by {known}")
+        statements.extend(split(text))
+    if sorted(steps) != list(range(1, len(steps) + 1)):
+        raise ValueError(f"the schema's numbers have a hole: {sorted(steps)}")
+    return tuple(Migration(number, name, tuple(lines)) for number, (name, lines) in sorted(steps.items()))
+
+
+def split(text: str) -> list[str]:
+    """The statements of an SQL text, without their semicolons' company.
+
+    Raises:
+        ValueError: if the last statement has no end.
+    """
+    statements: list[str] = []
+    waiting = ""
+    for line in text.splitlines(keepends=True):
+        if not waiting.strip() and (not line.strip() or line.lstrip().startswith("--")):
+            continue
+        waiting += line
+        if sqlite3.complete_statement(waiting):
+            statements.append(waiting.strip())
+            waiting = ""
+    if waiting.strip():
+        raise ValueError(f"this statement has no end: {waiting.strip()[:60]}")
+    return statements
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The number of the newest step that the database has; 0 for an empty database.
+
+    Raises:
+        Unavailable: if the database is not Ekiden's.
+    """
+    if connection.execute(_HAS_TABLE, ("meta",)).fetchone()[0]:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        known = dict(connection.execute(own("meta")).fetchall()) if application == APPLICATION_ID else {}
+        if _VERSION in known and "log_id" in known:
+            return int(known[_VERSION])
+    elif connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+        return 0
+    raise Unavailable(
+        "The file is a database, but not one of Ekiden's.", hint="Name another file, or move this one away."
+    )
+
+
+def refuse_newer(version: int, newest: int) -> None:
+    """Raises:
+    StoreNewer: if the database is at a later step than this program knows.
+    """
+    if version > newest:
+        raise StoreNewer(
+            f"The database was written by a newer Ekiden (its schema is {version}, this program knows {newest}). "
+            "Nothing in it was changed.",
+            hint="Start the newer Ekiden, or restore a backup that this one made.",
+            schema=version,
+            known=newest,
+        )
+
+
+def migrate(
+    connection: sqlite3.Connection, migrations: tuple[Migration, ...], *, log_id: str, made_at: str
+) -> tuple[int, int]:
+    """Brings the database to the newest step and returns (version before, version after).
+
+    `log_id` and `made_at` are written when the database is made. A step that fails leaves the database at the
+    step before it.
+
+    Raises:
+        StoreNewer: if the database is ahead of this program; nothing is touched.
+        sqlite3.Error: if a step fails.
+    """
+    newest = migrations[-1].number
+    before = version_of(connection)
+    refuse_newer(before, newest)
+    for step in migrations[before:]:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in step.statements:
+                connection.execute(statement)
+            if step.number == 1:
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(own("set_meta"), ("log_id", log_id))
+                connection.execute(own("set_meta"), ("made_at", made_at))
+            connection.execute(own("set_meta"), (_VERSION, str(step.number)))
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+    return before, newest

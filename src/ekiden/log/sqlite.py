@@ -1,0 +1,316 @@
+"""The log on SQLite, in a file or in memory: the loop's side.
+
+Writing goes through one thread (`sqlite_writer`), reading through a few reader connections, each question on a
+consistent snapshot of its own. What `log.port` promises is held here by:
+- WAL with `synchronous = FULL`: a commit has been synced when its callers are told (law 1);
+- answers of commands in the same transaction as what they did (law 2);
+- one event loop: commands in flight, and followers in the order of `seq`, need no lock.
+
+A log belongs to the event loop that it was opened on.
+"""
+
+import asyncio
+import contextlib
+import re
+import sqlite3
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from ekiden.kernel import limits
+from ekiden.kernel.clock import Clock, iso
+from ekiden.kernel.cursors import Cursor
+from ekiden.kernel.errors import CommandInFlight, TooMany, Unavailable
+from ekiden.log.lock import DataLock
+from ekiden.log.port import Command, Event, Follower, Question, Row, Verb, Written
+from ekiden.log.sqlite_connection import (
+    Queries,
+    connect,
+    drive,
+    own,
+    read_events,
+    read_head,
+    translated,
+)
+from ekiden.log.sqlite_files import copy_database
+from ekiden.log.sqlite_writer import Chore, ChoreJob, Job, Outcome, Writer, reused
+
+T = TypeVar("T")
+
+_LOG_TABLES = re.compile(r"\b(events|event_topics|commands|teams)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether the log can store at this moment; if not, why and since when (RFC 3339)."""
+
+    ok: bool = True
+    reason: str = ""
+    since: str = ""
+
+
+class SqliteReading:
+    """A consistent view; see `log.port.Reading`."""
+
+    __slots__ = ("_connection", "_queries", "seq", "team_id")
+
+    def __init__(self, connection: sqlite3.Connection, queries: Queries, team_id: str) -> None:
+        self._connection = connection
+        self._queries = queries
+        self.team_id = team_id
+        self.seq = read_head(connection, team_id)
+
+    async def rows(self, query: str, /, **parameters: object) -> list[Row]:
+        return self._queries.rows(self._connection, query, parameters)
+
+    async def row(self, query: str, /, **parameters: object) -> Row | None:
+        return self._queries.row(self._connection, query, parameters)
+
+
+class SqliteLog:
+    """See `log.port.Log`. Made by `log.open.open_log`, which also locks and migrates."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        location: Path | None,
+        *,
+        log_id: str,
+        queries: Mapping[str, str],
+        clock: Clock,
+        lock: DataLock | None = None,
+    ) -> None:
+        """`connection` is the writer's, migrated; `location` is None for a database in memory. `lock` is let go
+        when all is closed."""
+        self.log_id = log_id
+        self.health = Health()
+        self._location = location
+        self._clock = clock
+        self._lock = lock
+        self._queries = Queries(queries)
+        self._loop = asyncio.get_running_loop()
+        self._connection = connection
+        self._turn = threading.Lock()
+        self._writer = Writer(
+            connection,
+            self._queries,
+            frozenset(name for name, text in queries.items() if _LOG_TABLES.search(text)),
+            clock=clock,
+            loop=self._loop,
+            settle=self._settle,
+            turn=self._turn,
+        )
+        self._in_flight: dict[tuple[str, str, str], str] = {}
+        self._waiting = 0
+        self._asking = 0
+        self._followers: list[Follower] = []
+        self._closing = False
+        self._readers: list[sqlite3.Connection] = []
+        self._pool = ThreadPoolExecutor(limits.LOG_READERS_MAX, thread_name_prefix="ekiden-log-reader")
+        self._writer.start([self._take_back_wal, self._forget_commands])
+
+    async def write(self, team_id: str, verb: Verb, *, command: Command | None = None) -> Written:
+        self._check_open()
+        if self._waiting >= limits.LOG_WAITING_COMMANDS_MAX:
+            raise TooMany(
+                "Too many commands wait for the log already.",
+                max=limits.LOG_WAITING_COMMANDS_MAX,
+                retry_after_s=1,
+            )
+        if command is not None:
+            key = (team_id, command.principal_id, command.id)
+            running = self._in_flight.get(key)
+            if running is not None:
+                if running != command.digest:
+                    raise reused()
+                raise CommandInFlight(
+                    "The same command is being carried out at this moment.",
+                    hint="Send it again to get its answer.",
+                )
+            self._in_flight[key] = command.digest
+        self._waiting += 1
+        answered: asyncio.Future[Written] = self._loop.create_future()
+        self._writer.put(Job(team_id, verb, command, answered))
+        return await answered
+
+    async def ask(self, team_id: str, question: Question) -> Any:
+        def put(connection: sqlite3.Connection) -> Any:
+            return drive(question(SqliteReading(connection, self._queries, team_id)))
+
+        return await self._read(put)
+
+    async def events(
+        self, team_id: str, after: int, *, topics: Sequence[str] | None = None, limit: int
+    ) -> Sequence[Event]:
+        return await self._read(lambda connection: read_events(connection, team_id, after, topics, limit))
+
+    async def bounds(self, team_id: str) -> tuple[int, int]:
+        def look(connection: sqlite3.Connection) -> tuple[int, int]:
+            head = read_head(connection, team_id)
+            oldest = connection.execute(own("oldest"), (team_id,)).fetchone()[0]
+            return (head + 1 if oldest is None else oldest, head)
+
+        return await self._read(look)
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        self._followers.append(follower)
+
+        def stop() -> None:
+            with contextlib.suppress(ValueError):
+                self._followers.remove(follower)
+
+        return stop
+
+    def cursor(self, seq: int) -> Cursor:
+        return Cursor(self.log_id, seq)
+
+    def announce(self, url: str) -> None:
+        """Says at which url this hub answers, to the one who finds the data held."""
+        if self._lock is not None:
+            self._lock.announce(url)
+
+    async def forget(self, team_id: str, before: int) -> int:
+        """Drops the team's events with seq < `before` and returns how many there were. The head stays, so that
+        no seq is given twice; tables that were projected from the events stay as well."""
+
+        def forget(connection: sqlite3.Connection) -> int:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                count = connection.execute(own("forget_events"), (team_id, before)).rowcount
+                connection.execute(own("forget_event_topics"), (team_id, before))
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            return count
+
+        return await self._chore(forget)
+
+    async def backup(self, target: Path) -> None:
+        """See `log.port.Log.backup`. The copy has mode 0600.
+
+        Raises:
+            Conflict: if `target` exists.
+            Unavailable: if the disk refuses.
+        """
+        await self._read(lambda connection: copy_database(connection, target), snapshot=False)
+
+    async def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        await self._loop.run_in_executor(None, self._writer.stop)
+        await asyncio.sleep(0)  # what the writer said last is settled before its connection goes
+        self._pool.shutdown(wait=True)
+        for connection in self._readers:
+            connection.close()
+        self._readers.clear()
+        with contextlib.suppress(sqlite3.Error):
+            if self._location is not None:
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._connection.close()
+        self.health = Health(False, "the log is closed", iso(self._clock.now()))
+        if self._lock is not None:
+            self._lock.release()
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise Unavailable("The log is closing.", hint="Try again when Ekiden is up.")
+
+    def _settle(self, outcomes: Sequence[Outcome], events: Sequence[tuple[str, Event]], fault: str | None) -> None:
+        """On the loop, after a batch: first those who follow, then those who wait."""
+        if fault:
+            if self.health.reason != fault:
+                self.health = Health(False, fault, iso(self._clock.now()))
+        elif fault is not None and not self.health.ok and not self._closing:
+            self.health = Health()
+        if events and self._followers:
+            self._tell_followers(events)
+        for outcome in outcomes:
+            job = outcome.job
+            self._waiting -= 1
+            if isinstance(job, Job) and job.command is not None:
+                self._in_flight.pop((job.team_id, job.command.principal_id, job.command.id), None)
+            answered = cast("asyncio.Future[Any]", job.answered)
+            if answered.done():  # the caller has gone; what was done stays done
+                continue
+            if outcome.error is None:
+                answered.set_result(outcome.answer)
+            else:
+                answered.set_exception(outcome.error)
+
+    def _tell_followers(self, events: Sequence[tuple[str, Event]]) -> None:
+        of_team: dict[str, list[Event]] = {}
+        for team_id, event in events:
+            of_team.setdefault(team_id, []).append(event)
+        for team_id, committed in of_team.items():
+            for follower in tuple(self._followers):
+                try:
+                    follower(team_id, committed)
+                except Exception as error:  # one follower's fault must not keep the news from the others
+                    self._loop.call_exception_handler(
+                        {"message": "A follower of the log failed", "exception": error}
+                    )
+
+    async def _chore(self, chore: Chore) -> Any:
+        self._check_open()
+        self._waiting += 1
+        answered: asyncio.Future[Any] = self._loop.create_future()
+        self._writer.put(ChoreJob(chore, answered))
+        try:
+            return await answered
+        except sqlite3.Error as error:
+            raise translated(error) from error
+
+    async def _read(self, look: Callable[[sqlite3.Connection], T], *, snapshot: bool = True) -> T:
+        self._check_open()
+        if self._asking >= limits.LOG_WAITING_QUESTIONS_MAX:
+            raise TooMany(
+                "Too many questions wait for the log already.",
+                max=limits.LOG_WAITING_QUESTIONS_MAX,
+                retry_after_s=1,
+            )
+        self._asking += 1
+        try:
+            return await self._loop.run_in_executor(self._pool, self._look, look, snapshot)
+        except sqlite3.Error as error:
+            raise translated(error) from error
+        finally:
+            self._asking -= 1
+
+    def _look(self, look: Callable[[sqlite3.Connection], T], snapshot: bool) -> T:
+        """On a reader's thread: runs `look` on one snapshot."""
+        if self._location is None:
+            with self._turn:
+                return look(self._connection)
+        # As many connections as threads: a thread that finds none free makes its own, and none waits for one.
+        try:
+            connection = self._readers.pop()
+        except IndexError:
+            connection = connect(self._location, reader=True)
+        try:
+            if not snapshot:
+                return look(connection)
+            connection.execute("BEGIN")
+            try:
+                return look(connection)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        finally:
+            self._readers.append(connection)
+
+    def _take_back_wal(self, connection: sqlite3.Connection) -> None:
+        """Moves what is in the write-ahead log into the database; cuts the log if it has grown too long."""
+        if self._location is None:
+            return
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def _forget_commands(self, connection: sqlite3.Connection) -> None:
+        """Drops answers that are too old to be asked for, some at a time."""
+        before = int(self._clock.now()) - limits.COMMAND_ANSWERS_KEPT_S
+        connection.execute(own("forget_commands"), (before, limits.LOG_FORGET_ROWS_MAX))
