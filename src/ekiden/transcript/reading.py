@@ -53,6 +53,8 @@ class Facts:
     history_base: tuple[str, int] | None = None
     """A Codex fork by reference: (parent's native id, end ordinal exclusive)."""
     is_subagent: bool = False
+    called_by: str = ""
+    """For a sub-agent's file: id of the item of the call that started it, where that is known."""
     is_helper: bool = False
     """A run of Ekiden's own or of the vendor for itself (titles, summaries), not a person's session."""
     turn_open: bool = False
@@ -65,6 +67,9 @@ class Facts:
     unreadable_rows: int = 0
     unknown_kinds: dict[str, int] = field(default_factory=dict[str, int])
     drift: Drift = Drift.NONE
+    wants_earlier: int = 0
+    """In a reading that begins inside the file: how many results and blocks belong to calls and messages that
+    stand before it. They give no item here; a window that begins earlier has them whole."""
 
 
 class Fold(Protocol):
