@@ -1,0 +1,229 @@
+"""The link to hosts: which are connected, and asking them.
+
+A host is connected while it holds a stream with the topic of its own work. A request goes out on that stream and
+its answer comes back by `POST /v1/hosts/{host_id}/answers`. A request that was open when the stream broke is told
+again on the next one; a host answers a repeated one from memory. When a host's streams have been gone for a short
+grace, without a feed as a sign of life, it is lost: whoever waits for it is told, and so is the sessions room.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ekiden.hub.frames import Frame, passing
+from ekiden.kernel import errors
+from ekiden.kernel.clock import Clock, iso
+from ekiden.kernel.errors import (
+    CommandInFlight,
+    EkidenError,
+    HostAway,
+    HostSilent,
+    TooMany,
+)
+from ekiden.kernel.ids import Prefix, new_id
+from ekiden.kernel.limits import HOST_GRACE_S, HOST_REQUESTS_OPEN_MAX
+
+HostChanged = Callable[[str, bool, str], None]
+"""Told (host id, whether it is here, when it was last seen)."""
+
+
+class HostProblem(msgspec.Struct, frozen=True):
+    """What a host refused a request with."""
+
+    code: str
+    message: str
+    status: int = 500
+    hint: str = ""
+    details: dict[str, object] = msgspec.field(default_factory=dict[str, object])
+
+
+class HostAnswer(msgspec.Struct, frozen=True):
+    """`POST /v1/hosts/{host_id}/answers`: the answer to one request."""
+
+    request_id: str
+    ok: bool
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    problem: HostProblem | None = None
+
+
+class AnswerTaken(msgspec.Struct, frozen=True):
+    """`taken` is false when nobody waits for the answer any more."""
+
+    taken: bool
+
+
+class HostRefused(EkidenError):
+    """A host refused with a code that is not in this program's own tree."""
+
+    code = "host_refused"
+    status = 502
+
+
+def _tree(root: type[EkidenError]) -> dict[str, type[EkidenError]]:
+    found = {root.code: root}
+    for child in root.__subclasses__():
+        found |= _tree(child)
+    return found
+
+
+_ERRORS = _tree(errors.EkidenError)
+
+
+def error_of(problem: HostProblem) -> EkidenError:
+    """The host's refusal as the error that it was there."""
+    kind = _ERRORS.get(problem.code)
+    details = {name: value for name, value in problem.details.items() if name not in ("message", "hint", "self")}
+    if kind is None:
+        return HostRefused(problem.message, hint=problem.hint, host_code=problem.code, **details)
+    error = kind.__new__(kind)
+    EkidenError.__init__(error, problem.message, hint=problem.hint, **details)
+    return error
+
+
+@dataclass(slots=True)
+class _Request:
+    frame: Frame
+    answer: "asyncio.Future[bytes]"
+
+
+@dataclass(slots=True)
+class _Host:
+    streams: int = 0
+    here: bool = False
+    seen_at: float = 0.0
+    requests: dict[str, _Request] = field(default_factory=dict[str, _Request])
+    grace: asyncio.TimerHandle | None = None
+
+
+class HostLinks:
+    """The hosts of one team. `send` puts a frame where the hosts' streams see it."""
+
+    def __init__(self, clock: Clock, send: Callable[[Frame], None], changed: HostChanged) -> None:
+        self._clock = clock
+        self._send = send
+        self._changed = changed
+        self._hosts: dict[str, _Host] = {}
+
+    def here(self, host_id: str) -> bool:
+        """Whether the host is connected now."""
+        host = self._hosts.get(host_id)
+        return host is not None and host.here
+
+    def seen(self, host_id: str) -> None:
+        """A sign of life: a report, a feed or an answer."""
+        host = self._hosts.get(host_id)
+        if host is None:
+            return
+        host.seen_at = self._clock.now()
+        if host.grace is not None:
+            self._await_return(host_id, host)
+
+    def opened(self, host_id: str) -> None:
+        """A stream of the host has begun."""
+        host = self._hosts.setdefault(host_id, _Host())
+        host.streams += 1
+        host.seen_at = self._clock.now()
+        if host.grace is not None:
+            host.grace.cancel()
+            host.grace = None
+        if not host.here:
+            host.here = True
+            self._changed(host_id, True, iso(host.seen_at))
+
+    def open_requests(self, host_id: str) -> list[Frame]:
+        """What the host has not answered yet: told again wherever its stream may have missed it."""
+        host = self._hosts.get(host_id)
+        return [request.frame for request in host.requests.values()] if host is not None else []
+
+    def closed(self, host_id: str) -> None:
+        """A stream of the host has ended."""
+        host = self._hosts.get(host_id)
+        if host is None:
+            return
+        host.streams -= 1
+        if host.streams == 0:
+            host.seen_at = self._clock.now()
+            self._await_return(host_id, host)
+
+    def _await_return(self, host_id: str, host: _Host) -> None:
+        if host.grace is not None:
+            host.grace.cancel()
+        host.grace = asyncio.get_running_loop().call_later(HOST_GRACE_S, self._lose, host_id)
+
+    def _lose(self, host_id: str) -> None:
+        host = self._hosts.pop(host_id)
+        for request in host.requests.values():
+            if not request.answer.done():
+                request.answer.set_exception(self._away(host_id, host))
+        self._changed(host_id, False, iso(host.seen_at))
+
+    def _away(self, host_id: str, host: _Host | None) -> HostAway:
+        return HostAway(
+            "The computer that has this is not connected.",
+            hint="It answers again once `ekiden up` runs there.",
+            host=host_id,
+            last_seen_at=iso(host.seen_at) if host is not None else "",
+        )
+
+    async def request(
+        self, host_id: str, verb: str, arguments: object, *, within_s: float, request_id: str = ""
+    ) -> bytes:
+        """Asks the host and returns its answer as JSON. `request_id` names a changing verb's command.
+
+        Raises:
+            HostAway: if it is not connected, or is lost while we wait.
+            HostSilent: if it does not answer within `within_s`.
+            TooMany: if `HOST_REQUESTS_OPEN_MAX` requests wait for it already.
+            CommandInFlight: if the same request waits already.
+            EkidenError: what the host refused with.
+        """
+        host = self._hosts.get(host_id)
+        if host is None or not host.here:
+            raise self._away(host_id, host)
+        if len(host.requests) >= HOST_REQUESTS_OPEN_MAX:
+            raise TooMany(
+                "The computer has too many requests waiting.", max=HOST_REQUESTS_OPEN_MAX, retry_after_s=1
+            )
+        request_id = request_id or new_id(Prefix.REQUEST)
+        if request_id in host.requests:
+            raise CommandInFlight("The same command is being carried out at this moment.")
+        body = {"request_id": request_id, "verb": verb, "arguments": arguments, "within_s": within_s}
+        frame = passing("host.request", body, (f"host:{host_id}",))
+        answer = asyncio.get_running_loop().create_future()
+        host.requests[request_id] = _Request(frame, answer)
+        self._send(frame)
+        try:
+            async with asyncio.timeout(within_s):
+                return await answer
+        except TimeoutError:
+            raise HostSilent(
+                f"The computer did not answer within {within_s:g} s.", hint="Try again.", host=host_id
+            ) from None
+        finally:
+            del host.requests[request_id]
+
+    def answer(self, host_id: str, told: HostAnswer) -> bool:
+        """Takes a host's answer; False if nobody waits for it (any more)."""
+        self.seen(host_id)
+        host = self._hosts.get(host_id)
+        request = host.requests.get(told.request_id) if host is not None else None
+        if request is None or request.answer.done():
+            return False
+        if told.ok:
+            request.answer.set_result(bytes(told.result))
+        else:
+            problem = told.problem or HostProblem("internal", "The computer gave no reason.")
+            request.answer.set_exception(error_of(problem))
+        return True
+
+    def close(self) -> None:
+        """Wakes everyone who waits, without calling a host lost: it is the hub that goes."""
+        for host_id, host in self._hosts.items():
+            if host.grace is not None:
+                host.grace.cancel()
+            for request in host.requests.values():
+                if not request.answer.done():
+                    request.answer.set_exception(self._away(host_id, host))
+        self._hosts.clear()

@@ -1,0 +1,79 @@
+"""Reading a request: its query, its body within the bounds, and whether a program on this computer sent it."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from ekiden.hub.asgi import Receive, Scope
+from ekiden.kernel.errors import EkidenError, Invalid, TooLarge
+from ekiden.kernel.limits import REQUEST_BODY_BYTES_MAX, REQUEST_BODY_WAIT_S
+
+_QUERY_FIELDS_MAX = 64
+_LOOPBACK = ("127.", "::1", "::ffff:127.")
+_PROXY_HEADERS = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
+
+
+def too_large(size: int) -> TooLarge:
+    return TooLarge("The request is too large.", size=size, max=REQUEST_BODY_BYTES_MAX)
+
+
+def decode_body(decode: Callable[[bytes], Any], body: bytes) -> Any:
+    try:
+        return decode(body or b"{}")
+    except msgspec.ValidationError as error:
+        raise Invalid(f"The body is not of the form that is asked for: {error}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Invalid("The body is not JSON.") from None
+
+
+def read_query(query: bytes) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=_QUERY_FIELDS_MAX))
+    except ValueError:
+        raise Invalid("The query of the URL cannot be read.") from None
+
+
+def from_loopback(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
+    client = scope.get("client")
+    return (
+        bool(client)
+        and str(client[0]).startswith(_LOOPBACK)
+        and not any(name in headers for name in _PROXY_HEADERS)
+    )
+
+
+async def read_body(receive: Receive) -> bytes:
+    """The whole body within its bounds.
+
+    Raises:
+        TooLarge: if it is over `REQUEST_BODY_BYTES_MAX`.
+        Invalid: if it does not come within `REQUEST_BODY_WAIT_S`, or the client went away.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(REQUEST_BODY_WAIT_S):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Invalid("The request broke off.")
+                piece = message.get("body", b"")
+                size += len(piece)
+                if size > REQUEST_BODY_BYTES_MAX:
+                    raise too_large(size)
+                if not message.get("more_body", False):
+                    return piece if not pieces else b"".join((*pieces, piece))
+                pieces.append(piece)
+    except TimeoutError:
+        raise BodyLate(f"The body did not come within {REQUEST_BODY_WAIT_S:g} s.") from None
+
+
+class BodyLate(EkidenError):
+    """A request's body came too slowly."""
+
+    code = "body_late"
+    status = 408
+    retry_helps = True

@@ -1,0 +1,52 @@
+"""Where a hub keeps its data, where it listens, and which names it answers to."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+DEFAULT_PORT = 7433
+
+
+def default_home() -> Path:
+    """`$EKIDEN_HOME`, else `ekiden` in the person's data folder (XDG base directories)."""
+    home = os.environ.get("EKIDEN_HOME")
+    if home:
+        return Path(home)
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "ekiden"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`allowed_hosts` are further names that the door answers to (`pc.lan`, `pc.lan:7433`, `192.168.1.7`); a
+    name without a port stands for any port. `url` is what people open; made from the address if empty."""
+
+    home: Path = field(default_factory=default_home)
+    address: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    allowed_hosts: tuple[str, ...] = ()
+    url: str = ""
+
+    @property
+    def database(self) -> Path:
+        return self.home / "ekiden.db"
+
+    @property
+    def secure(self) -> bool:
+        """Whether people reach the hub by https (a proxy before it ends TLS)."""
+        return self.url.startswith("https://")
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Every name that the door answers to."""
+        named = urlsplit(self.url).netloc
+        return (*LOOPBACK_NAMES, *self.allowed_hosts, *((named,) if named else ()))
+
+    def url_at(self, port: int) -> str:
+        """What people open, once the port is known."""
+        if self.url:
+            return self.url
+        name = self.address if self.address not in ("0.0.0.0", "::", "") else "127.0.0.1"  # noqa: S104
+        return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
