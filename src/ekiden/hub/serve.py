@@ -1,0 +1,136 @@
+"""Runs a hub under uvicorn: uvloop, httptools, no access log, and an end that tells everyone."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Callable, Generator
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ekiden.hub.app import Hub
+from ekiden.hub.asgi import ABORT
+from ekiden.kernel.errors import Unavailable
+from ekiden.kernel.limits import CONNECTIONS_MAX, SHUTDOWN_S
+
+_log = logging.getLogger("ekiden.hub")
+
+
+class _Protocol(HttpToolsProtocol):
+    """HTTP/1.1 as uvicorn speaks it; a stream may cut its connection."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {ABORT: self.transport.abort}  # pyright: ignore[reportGeneralTypeIssues]
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to whoever runs the process: a host may have to end as well."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        yield
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """A socket that listens at `address`; port 0 lets the system choose.
+
+    Raises:
+        Unavailable: if the address or port cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((address, port))
+        listening.listen(CONNECTIONS_MAX)
+    except OSError as error:
+        listening.close()
+        raise Unavailable(
+            f"The hub cannot listen at {address} port {port}: {error.strerror}.",
+            hint="Another program has the port? Choose one with --port.",
+        ) from error
+    listening.setblocking(False)
+    return listening
+
+
+class Serving:
+    """A hub that answers at `url`. `stop` ends it."""
+
+    def __init__(self, hub: Hub, server: _Server, listening: socket.socket) -> None:
+        self.hub = hub
+        self.port: int = listening.getsockname()[1]
+        self.url = hub.settings.url_at(self.port)
+        self._server = server
+        self._listening = listening
+        self._run = asyncio.ensure_future(server.serve(sockets=[listening]))
+
+    async def ready(self) -> None:
+        """Waits until requests are answered."""
+        while not self._server.started:
+            if self._run.done():
+                await self._run
+                raise Unavailable("The HTTP server ended while it started.")
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        """Tells streams that the hub goes, finishes requests, closes the sockets and then the log."""
+        await self.hub.streams.close(SHUTDOWN_S / 2)
+        self._server.should_exit = True
+        try:
+            await self._run
+        finally:
+            self._listening.close()
+            await self.hub.stop()
+
+
+async def start_serving(hub: Hub) -> Serving:
+    """Starts the hub and its HTTP server in this event loop; returns once it answers.
+
+    Raises:
+        Unavailable: if the address cannot be had.
+    """
+    listening = listen(hub.settings.address, hub.settings.port)
+    config = uvicorn.Config(
+        hub,
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_keep_alive=60,
+        timeout_graceful_shutdown=int(SHUTDOWN_S),
+    )
+    try:
+        await hub.start()
+    except BaseException:
+        listening.close()
+        raise
+    serving = Serving(hub, _Server(config), listening)
+    await serving.ready()
+    hub.listening_at(serving.url)
+    return serving
+
+
+async def serve(hub: Hub, *, started: Callable[[Serving], None] | None = None) -> None:
+    """Serves until SIGINT or SIGTERM, then ends cleanly. `started` is told once requests are answered."""
+    loop = asyncio.get_running_loop()
+    asked_to_end = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked_to_end.set)
+    try:
+        serving = await start_serving(hub)
+        try:
+            if started is not None:
+                started(serving)
+            await asked_to_end.wait()
+        finally:
+            await serving.stop()
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
