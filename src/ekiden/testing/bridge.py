@@ -149,9 +149,7 @@ class Bridge:
             "raw_path": raw_path.encode(),
             "root_path": "",
             "query_string": query.encode(),
-            "headers": [
-                (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
-            ],
+            "headers": [(_bytes(name.lower()), _bytes(value)) for name, value in headers.items()],
             "client": self._client,
             "server": (parts.hostname, parts.port),
             "extensions": {"ekiden.abort": abort},
