@@ -1,0 +1,302 @@
+"""What keys may do, how keys and codes are spelled, and how a pairing goes. Pure decisions.
+
+Secrets are kept as a plain SHA-256. A slow password hash defends secrets that people choose and that can be
+guessed; these are 256 random bits (80 for a code that lives ten minutes), beyond any guessing, so a slow hash
+would only make each request slow.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import assert_never
+
+from ekiden.kernel import limits
+from ekiden.kernel.clock import iso
+from ekiden.kernel.errors import Conflict, EkidenError, Invalid, NotFound, Unauthenticated
+from ekiden.kernel.ids import Prefix, derived_id
+
+Permissions = Mapping[str, Sequence[str]]
+"""From resource pattern to verbs. A pattern is a resource, a resource with a trailing `*`, or `*`."""
+
+
+class Right(StrEnum):
+    """What can be allowed on a resource."""
+
+    READ = "read"
+    STEER = "steer"
+    APPROVE = "approve"
+    START = "start"
+    FEED = "feed"
+    ADMIN = "admin"
+
+
+class Kind(StrEnum):
+    """What a principal is."""
+
+    PERSON = "person"
+    AGENT = "agent"
+    DEVICE = "device"
+    SERVICE = "service"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The bearer of a valid key. `expires_at` is in seconds since the epoch, None for never; `used_at` is
+    RFC 3339 and coarse, "" if the key was never used."""
+
+    team_id: str
+    principal_id: str
+    key_id: str
+    name: str
+    kind: Kind
+    permissions: Permissions
+    expires_at: float | None = None
+    used_at: str = ""
+
+
+# Permission maps
+
+_PATTERN = re.compile(r"(?:\*|[a-z][a-z0-9_]*(?::[A-Za-z0-9_.\-]*)?\*?)\Z")
+ALL_RIGHTS = (Right.READ, Right.STEER, Right.APPROVE, Right.START, Right.ADMIN)
+
+
+def allows(permissions: Permissions, verb: str, resource: str) -> bool:
+    """Whether the map allows `verb` on `resource`. Nothing is allowed that is not listed."""
+    return any(verb in verbs and _matches(pattern, resource) for pattern, verbs in permissions.items())
+
+
+def covers(held: Permissions, wanted: Permissions) -> bool:
+    """Whether `held` allows everything that `wanted` would allow."""
+    return all(
+        any(verb in verbs and _matches(pattern, asked) for pattern, verbs in held.items())
+        for asked, asked_verbs in wanted.items()
+        for verb in asked_verbs
+    )
+
+
+def checked_permissions(permissions: Permissions) -> dict[str, list[str]]:
+    """The map in one spelling: verbs once and in order, patterns sorted.
+
+    Raises:
+        Invalid: for a verb that does not exist, a pattern of another form, too many of them, or none.
+    """
+    if not 0 < len(permissions) <= limits.PERMISSION_PATTERNS_MAX:
+        raise Invalid(f"A permission map has 1 to {limits.PERMISSION_PATTERNS_MAX} patterns.")
+    checked: dict[str, list[str]] = {}
+    for pattern in sorted(permissions):
+        if len(pattern) > limits.PERMISSION_PATTERN_CHARS_MAX or not _PATTERN.match(pattern):
+            raise Invalid(
+                f"{pattern[:80]!r} is not a resource pattern.",
+                hint="A resource (session:ses_…), one with a trailing *, or *.",
+            )
+        unknown = sorted(set(permissions[pattern]) - set(Right))
+        if unknown or not permissions[pattern]:
+            raise Invalid(
+                f"{pattern!r} needs verbs out of {', '.join(Right)}"
+                + (f", not {unknown[0][:40]!r}." if unknown else ".")
+            )
+        checked[pattern] = [right.value for right in Right if right in permissions[pattern]]
+    return checked
+
+
+def default_permissions(kind: Kind, host_id: str = "") -> dict[str, list[str]]:
+    """What a principal of that kind gets if nothing else is said."""
+    match kind:
+        case Kind.PERSON | Kind.DEVICE:
+            return {"*": [right.value for right in ALL_RIGHTS]}
+        case Kind.AGENT:
+            return {"session:*": [Right.READ.value], "team": [Right.READ.value]}
+        case Kind.SERVICE:
+            return {"team": [Right.READ.value]}
+        case Kind.HOST:
+            return {f"host:{host_id}": [Right.READ.value, Right.FEED.value]}
+        case _:
+            assert_never(kind)
+
+
+def _matches(pattern: str, resource: str) -> bool:
+    """Whether a pattern takes in a resource, or all of a narrower pattern."""
+    if pattern.endswith("*"):
+        return resource.startswith(pattern[:-1])
+    return pattern == resource
+
+
+# Keys
+
+_KEY = re.compile(r"ekd_(?P<id>[0-9a-hjkmnp-tv-z]{20})_(?P<secret>[a-z2-7]{52})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class PresentedKey:
+    """A key as its bearer shows it, taken apart."""
+
+    key_id: str
+    digest: str
+
+
+def spell_key(key_id: str, secret: str) -> str:
+    """The key as its bearer keeps it. `secret` is 52 letters of base 32 (256 bits)."""
+    return f"ekd_{key_id.removeprefix('key_')}_{secret}"
+
+
+def read_key(text: str) -> PresentedKey | None:
+    """A presented key taken apart, or None if it has another form."""
+    found = _KEY.match(text)
+    return None if found is None else PresentedKey(f"key_{found['id']}", digest_of(found["secret"]))
+
+
+def digest_of(secret: str) -> str:
+    """What is kept of a secret: its SHA-256 as 64 hex digits."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def key_id_of(secret_digest: str) -> str:
+    """The id of the key with this secret. Derived, so that who makes the secret can spell the key beforehand."""
+    return derived_id(Prefix.KEY, secret_digest)
+
+
+def same_digest(one: str, other: str) -> bool:
+    """Whether two digests are equal, in a time that tells nothing."""
+    return hmac.compare_digest(one, other)
+
+
+def refuse_key(*, revoked_at: str, expires_at: str, now: str) -> None:
+    """Raises:
+    Unauthenticated: if a key with these times is not valid at `now`.
+    """
+    if revoked_at:
+        raise Unauthenticated("The key was revoked.", hint="Pair this device again, or ask for a new key.")
+    if expires_at and expires_at <= now:
+        raise Unauthenticated("The key has expired.", hint="Pair this device again, or ask for a new key.")
+
+
+def narrowed_expiry(wanted: str, held: str, now: str) -> str:
+    """When a key ends that was made with a key that ends at `held` ("" for never): never later than that.
+
+    Raises:
+        Invalid: if `wanted` is not a time of RFC 3339, is over already, or is later than `held`.
+    """
+    if not wanted:
+        return held
+    try:
+        parsed = datetime.fromisoformat(wanted)
+    except ValueError:
+        raise Invalid(f"expires_at: {wanted[:40]!r} is not a time.", hint="Like 2030-01-31T12:00:00Z.") from None
+    if parsed.tzinfo is None:
+        raise Invalid("expires_at needs a time zone.", hint="Like 2030-01-31T12:00:00Z.")
+    expires_at = iso(parsed.astimezone(UTC).timestamp())
+    if expires_at <= now:
+        raise Invalid("expires_at is over already.")
+    if held and expires_at > held:
+        raise Invalid(f"A key cannot outlive the key that makes it, which ends at {held}.")
+    return expires_at
+
+
+def seconds_of(time: str) -> float | None:
+    """RFC 3339 as seconds since the epoch; None for ""."""
+    return datetime.fromisoformat(time).timestamp() if time else None
+
+
+# Pairing
+
+CODE_LETTERS = 16
+"""80 bits: with the tries that are allowed, guessing one of 16 codes within its ten minutes is hopeless."""
+
+_CONFUSED = str.maketrans({"o": "0", "i": "1", "l": "1", "-": None, " ": None, "\u2013": None})
+_CODE = re.compile(r"[0-9a-hjkmnp-tv-z]{16}\Z")
+
+
+class PairingState(StrEnum):
+    """`open`: nobody has come yet. `waiting`: a device has come and the computer must confirm it."""
+
+    OPEN = "open"
+    WAITING = "waiting"
+    CONFIRMED = "confirmed"
+    COLLECTED = "collected"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+PAIRING_MOVES: Mapping[PairingState, frozenset[PairingState]] = {
+    PairingState.OPEN: frozenset(
+        {
+            PairingState.WAITING,
+            PairingState.COLLECTED,
+            PairingState.EXPIRED,
+            PairingState.DENIED,
+            PairingState.CANCELLED,
+        }
+    ),
+    PairingState.WAITING: frozenset(
+        {PairingState.CONFIRMED, PairingState.DENIED, PairingState.EXPIRED, PairingState.CANCELLED}
+    ),
+    PairingState.CONFIRMED: frozenset({PairingState.COLLECTED, PairingState.EXPIRED, PairingState.CANCELLED}),
+    PairingState.COLLECTED: frozenset(),
+    PairingState.DENIED: frozenset(),
+    PairingState.EXPIRED: frozenset(),
+    PairingState.CANCELLED: frozenset(),
+}
+PAIRING_LIVE = (PairingState.OPEN, PairingState.WAITING, PairingState.CONFIRMED)
+
+
+def move_pairing(state: PairingState, to: PairingState) -> PairingState:
+    """`to`, if a pairing may go there from `state`.
+
+    Raises:
+        Conflict: if it may not; `details` say in which state it is.
+    """
+    if to not in PAIRING_MOVES[state]:
+        raise Conflict(f"The pairing is {state} already.", state=state.value)
+    return to
+
+
+def claimed_state(*, local: bool, from_loopback: bool) -> PairingState:
+    """Where a claim leads: a local pairing needs no confirmation by the computer if the device is the computer."""
+    return PairingState.COLLECTED if local and from_loopback else PairingState.WAITING
+
+
+def told_state(state: PairingState) -> str:
+    """What the device is told of a pairing that it has claimed: waiting, confirmed, denied or expired."""
+    match state:
+        case PairingState.OPEN | PairingState.WAITING:
+            return "waiting"
+        case PairingState.CONFIRMED:
+            return "confirmed"
+        case PairingState.DENIED | PairingState.CANCELLED:
+            return "denied"
+        case PairingState.EXPIRED | PairingState.COLLECTED:
+            return "expired"
+        case _:
+            assert_never(state)
+
+
+def spell_code(letters: str) -> str:
+    """A code as people read it: `k3f9-a2b1-…`."""
+    return "-".join(letters[start : start + 4] for start in range(0, len(letters), 4))
+
+
+def code_digest(text: str) -> str | None:
+    """What is kept of a code, from any way in which a person types it (case, dashes, o for 0, l for 1); None if
+    it cannot be a code."""
+    letters = text[:64].strip().lower().translate(_CONFUSED)
+    return digest_of(letters) if _CODE.match(letters) else None
+
+
+def no_such_code() -> EkidenError:
+    """A code that was never given out, has been used or has expired: all answer alike."""
+    return NotFound(
+        "This pairing code does not work.",
+        hint="It works once and for ten minutes: ask the computer for a new one.",
+    )
+
+
+def words_of(number: int) -> str:
+    """Six digits to compare on both sides: `048 213`."""
+    digits = f"{number % 1_000_000:06}"
+    return f"{digits[:3]} {digits[3:]}"
