@@ -39,7 +39,9 @@ from ekiden.kernel.door import Endpoint, HubFacts, Need
 from ekiden.kernel.errors import EkidenError, Forbidden, NotFound, TooLarge, TooMany, Unauthenticated
 from ekiden.kernel.ids import Prefix, new_id
 from ekiden.kernel.limits import (
+    HOST_RETURN_S,
     IDENTITIES_KEPT_MAX,
+    KEY_USED_EVERY_S,
     REQUEST_BODY_BYTES_MAX,
     SHUTDOWN_S,
 )
@@ -48,6 +50,8 @@ from ekiden.log.port import Actor, Event, Log, Written
 _log = logging.getLogger("ekiden.hub")
 _encode = msgspec.json.Encoder().encode
 _NOBODY = Actor("")
+SIGN_OUT = "/v1/sign-out"
+"""The place whose success takes the page's cookie away."""
 _WRITES_WITH_BODY = frozenset(("POST", "PUT", "PATCH"))
 
 
@@ -60,13 +64,16 @@ class PageFiles(Protocol):
 @dataclass(frozen=True, slots=True)
 class Rooms:
     """What the door stands before. `team_id` is the team of open endpoints; `host_changed` is told when a host
-    comes and when it is lost: (team id, host id, here, when it was last seen)."""
+    comes and when it is lost: (team id, host id, here, when it was last seen). `hosts_before` counted as connected
+    when the hub was last here: they are lost if they do not come back. `announce` is told what people open."""
 
     endpoints: Sequence[Endpoint]
     gate: Gate
     team_id: str
     host_changed: Callable[[str, str, bool, str], Awaitable[None]] | None = None
+    hosts_before: Sequence[str] = ()
     pages: PageFiles | None = None
+    announce: Callable[[str], None] | None = None
 
 
 class Healthy(msgspec.Struct, frozen=True):
@@ -110,7 +117,8 @@ class Hub:
         self._gate = rooms.gate
         self._refusals = Refusals(rooms.gate, clock)
         self._teams: dict[str, Live] = {}
-        self._identities: dict[str, Identity] = {}
+        self._identities: dict[str, tuple[Identity, float]] = {}
+        self._keys_changed = 0
         self._places: Paths[_Place] = Paths()
         self._background: set[asyncio.Task[None]] = set()
         self._unfollow: Callable[[], None] | None = None
@@ -150,7 +158,10 @@ class Hub:
         """Follows the log from now on."""
         self._unfollow = self.log.follow(self._take)
         _, newest = await self.log.bounds(self.rooms.team_id)
-        self.live(self.rooms.team_id).ring.begin(newest)
+        live = self.live(self.rooms.team_id)
+        live.ring.begin(newest)
+        for host_id in self.rooms.hosts_before:
+            live.hosts.expect(host_id, HOST_RETURN_S)
 
     async def stop(self) -> None:
         """Ends every stream with its reason, finishes what was accepted and closes the log."""
@@ -169,6 +180,8 @@ class Hub:
         """Says what people open, once the port is known."""
         facts = self.facts
         self.facts = HubFacts(facts.version, facts.boot_id, facts.log_id, url)
+        if self.rooms.announce is not None:
+            self.rooms.announce(url)
 
     def live(self, team_id: str) -> Live:
         """The live state of a team."""
@@ -183,6 +196,7 @@ class Hub:
         self.live(team_id).take(events)
         if any("access" in event.topics for event in events):
             self._identities.clear()
+            self._keys_changed += 1
             if len(self.streams):
                 self._do(self.streams.recheck(team_id))
 
@@ -310,6 +324,8 @@ class Hub:
                 if cookie:
                     secure = self.settings.secure or scope.get("scheme") == "https"
                     extra.append(cookie_header(cookie, secure=secure))
+        if place.endpoint.path == SIGN_OUT:
+            extra.append(cookie_header("", secure=self.settings.secure))
         if call.repeated:
             extra.append((b"command-repeated", b"true"))
         await send(
@@ -333,20 +349,23 @@ class Hub:
         if not key:
             self._note(scope, "no_key")
             raise Unauthenticated("A key is needed.", hint="Pair this device: `ekiden pair` on the computer.")
-        identity = self._identities.get(key)
-        if identity is None:
-            try:
-                identity = await self._gate.identify(key)
-            except Unauthenticated:
-                self._note(scope, "unknown_key")
-                raise
+        kept = self._identities.get(key)
+        if kept is not None:
+            identity, until = kept
+            if self.clock.monotonic() < until and (
+                identity.expires_at is None or self.clock.now() < identity.expires_at
+            ):
+                return identity, key
+        keys_changed = self._keys_changed
+        try:
+            identity = await self._gate.identify(key)
+        except Unauthenticated:
+            self._note(scope, "unknown_key")
+            raise
+        if keys_changed == self._keys_changed:
             if len(self._identities) >= IDENTITIES_KEPT_MAX:
                 self._identities.clear()
-            self._identities[key] = identity
-        elif identity.expires_at is not None and identity.expires_at <= self.clock.now():
-            del self._identities[key]
-            self._note(scope, "expired_key", identity)
-            raise Unauthenticated("This key has ended.", hint="Pair this device again.")
+            self._identities[key] = (identity, self.clock.monotonic() + KEY_USED_EVERY_S)
         return identity, key
 
     def _permit(self, scope: Scope, place: _Place, identity: Identity, parameters: Mapping[str, str]) -> None:

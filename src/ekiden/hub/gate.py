@@ -8,16 +8,21 @@ Permissions = Mapping[str, Sequence[str]]
 """From resource pattern to verbs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Protocol):
     """The bearer of a valid key. `expires_at` is in seconds since the epoch; None for never."""
 
-    team_id: str
-    principal_id: str
-    key_id: str
-    name: str
-    permissions: Permissions
-    expires_at: float | None = None
+    @property
+    def team_id(self) -> str: ...
+    @property
+    def principal_id(self) -> str: ...
+    @property
+    def key_id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def permissions(self) -> Permissions: ...
+    @property
+    def expires_at(self) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True)

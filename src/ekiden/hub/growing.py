@@ -18,6 +18,7 @@ from ekiden.kernel.clock import Clock
 from ekiden.kernel.limits import (
     GROWING_AFTER_TURN_S,
     GROWING_BYTES_MAX,
+    GROWING_ENDED_KEPT_MAX,
     GROWING_HOST_LOST_S,
     GROWING_ITEMS_MAX,
     GROWING_TEXT_BYTES_MAX,
@@ -115,12 +116,15 @@ class GrowingItems:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._entries: dict[str, _Entry] = {}  # the one that was silent longest comes first
+        self._ended: dict[str, None] = {}  # a piece may arrive after the whole item; oldest first
         self._bytes = 0
         self.missed_pieces = 0
         """Pieces that came after a hole and were not taken."""
 
     def grow(self, told: FeedGrew | FeedGrown, host_id: str) -> list[Frame]:
         """Takes what a host tells and returns what those who follow must hear, in order."""
+        if told.item_id in self._ended:
+            return []
         match told:
             case FeedGrew():
                 return self._grew(told, host_id)
@@ -198,17 +202,22 @@ class GrowingItems:
 
     def note(self, event: Event) -> None:
         """Ends what a stored event ends."""
-        if not self._entries:
-            return
         if event.kind == "items.added":
             for item in _items_added(event.body).items:
-                entry = self._entries.get(item.id)
-                if entry is not None and item.ended:
-                    self._remove(entry)
+                if item.ended:
+                    self._note_ended(item.id)
         elif event.kind == "turn.changed":
             turn = _turn_changed(event.body)
             if turn.state in ("completed", "interrupted", "failed"):
                 self._end_later(turn.turn_id, GROWING_AFTER_TURN_S)
+
+    def _note_ended(self, item_id: str) -> None:
+        entry = self._entries.get(item_id)
+        if entry is not None:
+            self._remove(entry)
+        self._ended[item_id] = None
+        if len(self._ended) > GROWING_ENDED_KEPT_MAX:
+            del self._ended[next(iter(self._ended))]
 
     def _end_later(self, turn_id: str, after_s: float) -> None:
         ends_at = self._clock.monotonic() + after_s

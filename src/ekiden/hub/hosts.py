@@ -9,6 +9,7 @@ grace, without a feed as a sign of life, it is lost: whoever waits for it is tol
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -36,7 +37,7 @@ class HostProblem(msgspec.Struct, frozen=True):
     message: str
     status: int = 500
     hint: str = ""
-    details: dict[str, object] = msgspec.field(default_factory=dict[str, object])
+    details: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
 
 class HostAnswer(msgspec.Struct, frozen=True):
@@ -111,13 +112,19 @@ class HostLinks:
         host = self._hosts.get(host_id)
         return host is not None and host.here
 
+    def expect(self, host_id: str, within_s: float) -> None:
+        """A host that was here before the hub started: lost, if it does not come back in time."""
+        if host_id not in self._hosts:
+            host = self._hosts[host_id] = _Host(seen_at=self._clock.now())
+            host.grace = asyncio.get_running_loop().call_later(within_s, self._lose, host_id)
+
     def seen(self, host_id: str) -> None:
         """A sign of life: a report, a feed or an answer."""
         host = self._hosts.get(host_id)
         if host is None:
             return
         host.seen_at = self._clock.now()
-        if host.grace is not None:
+        if host.grace is not None and host.here:
             self._await_return(host_id, host)
 
     def opened(self, host_id: str) -> None:

@@ -1,6 +1,6 @@
 """The description of the door: OpenAPI 3.1, made from the endpoints and the shapes that they carry.
 
-Source: OpenAPI Specification 3.1.1; schemas are JSON Schema 2020-12 as msgspec derives them.
+Source: OpenAPI Specification 3.1.1; schemas are JSON Schema 2020-12 (`schemas`).
 """
 
 import re
@@ -8,29 +8,22 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
-
 import ekiden
 from ekiden.hub.problems import Problem
 from ekiden.hub.responses import COOKIE
+from ekiden.hub.schemas import Schemas
 from ekiden.kernel.canonical import encode
 from ekiden.kernel.door import Endpoint
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
-_REFERENCE = "#/components/schemas/{name}"
 
 
 def describe(endpoints: Sequence[Endpoint]) -> bytes:
     """The whole description as canonical JSON."""
-    shapes = [shape for endpoint in endpoints for shape in (endpoint.body, endpoint.answer) if shape is not None]
-    unique = list(dict.fromkeys([*shapes, Problem]))
-    schemas, components = msgspec.json.schema_components(unique, ref_template=_REFERENCE)
-    schema_of = dict(zip(unique, schemas, strict=True))
+    schemas = Schemas(hidden=("set_cookie_key",))
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schema_of)
-    for component in components.values():
-        _hide_secrets(component)
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas)
     return encode(
         {
             "openapi": "3.1.0",
@@ -41,7 +34,7 @@ def describe(endpoints: Sequence[Endpoint]) -> bytes:
             },
             "paths": paths,
             "components": {
-                "schemas": components,
+                "schemas": schemas.components,
                 "securitySchemes": {
                     "key": {"type": "http", "scheme": "bearer"},
                     "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE},
@@ -51,14 +44,7 @@ def describe(endpoints: Sequence[Endpoint]) -> bytes:
     )
 
 
-def _hide_secrets(schema: dict[str, Any]) -> None:
-    """`set_cookie_key` becomes a cookie on its way out; it is in no body."""
-    schema.get("properties", {}).pop("set_cookie_key", None)
-    if "set_cookie_key" in schema.get("required", ()):
-        schema["required"] = [name for name in schema["required"] if name != "set_cookie_key"]
-
-
-def _operation(endpoint: Endpoint, schema_of: dict[type, dict[str, Any]]) -> dict[str, Any]:
+def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in _PARAMETER.findall(endpoint.path)
@@ -80,7 +66,7 @@ def _operation(endpoint: Endpoint, schema_of: dict[type, dict[str, Any]]) -> dic
     if endpoint.path == "/v1/stream":
         success["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
     elif endpoint.answer is not None:
-        success["content"] = {"application/json": {"schema": schema_of[endpoint.answer]}}
+        success["content"] = {"application/json": {"schema": schemas.of(endpoint.answer)}}
     else:
         success["content"] = {"application/json": {"schema": {"type": "object"}}}
     operation: dict[str, Any] = {
@@ -91,7 +77,7 @@ def _operation(endpoint: Endpoint, schema_of: dict[type, dict[str, Any]]) -> dic
             str(endpoint.status): success,
             "default": {
                 "description": "Refused or failed (RFC 9457).",
-                "content": {"application/problem+json": {"schema": schema_of[Problem]}},
+                "content": {"application/problem+json": {"schema": schemas.of(Problem)}},
             },
         },
         "security": [] if endpoint.audience == "open" else [{"key": []}, {"cookie": []}],
@@ -102,7 +88,7 @@ def _operation(endpoint: Endpoint, schema_of: dict[type, dict[str, Any]]) -> dic
     if endpoint.body is not None:
         operation["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": schema_of[endpoint.body]}},
+            "content": {"application/json": {"schema": schemas.of(endpoint.body)}},
         }
     return operation
 

@@ -64,7 +64,7 @@ def _file(name: str, data: bytes) -> _File:
         _MEDIA_TYPES.get(Path(name).suffix, "application/octet-stream").encode(),
         data,
         packed if len(packed) < len(data) * 0.9 else b"",
-        b'"%b"' % hashlib.sha256(data).hexdigest()[:24].encode(),
+        b'W/"%b"' % hashlib.sha256(data).hexdigest()[:24].encode(),
     )
 
 

@@ -1,7 +1,6 @@
 """Where a hub keeps its data, where it listens, and which names it answers to."""
 
-import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -9,21 +8,12 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 DEFAULT_PORT = 7433
 
 
-def default_home() -> Path:
-    """`$EKIDEN_HOME`, else `ekiden` in the person's data folder (XDG base directories)."""
-    home = os.environ.get("EKIDEN_HOME")
-    if home:
-        return Path(home)
-    data = os.environ.get("XDG_DATA_HOME")
-    return (Path(data) if data else Path.home() / ".local" / "share") / "ekiden"
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`allowed_hosts` are further names that the door answers to (`pc.lan`, `pc.lan:7433`, `192.168.1.7`); a
     name without a port stands for any port. `url` is what people open; made from the address if empty."""
 
-    home: Path = field(default_factory=default_home)
+    home: Path
     address: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     allowed_hosts: tuple[str, ...] = ()
@@ -32,6 +22,11 @@ class Settings:
     @property
     def database(self) -> Path:
         return self.home / "ekiden.db"
+
+    @property
+    def local_key(self) -> Path:
+        """The file (0600) with the key of this computer's command line."""
+        return self.home / "local.key"
 
     @property
     def secure(self) -> bool:

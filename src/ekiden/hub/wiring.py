@@ -1,0 +1,89 @@
+"""Puts the real rooms behind the door: the log in its file, access, sessions, the page."""
+
+import os
+from pathlib import Path
+
+from ekiden.access import routes as access_routes
+from ekiden.access.gate import AccessGate, open_home
+from ekiden.hub.app import Hub, Rooms, build
+from ekiden.hub.pages import own_pages
+from ekiden.hub.settings import Settings
+from ekiden.kernel.clock import Clock
+from ekiden.log.open import open_log
+from ekiden.log.port import Log, Transaction
+from ekiden.log.queries import joined, room_queries
+from ekiden.sessions import routes as sessions_routes
+from ekiden.sessions import verbs as sessions_verbs
+
+ROOMS = ("ekiden.access", "ekiden.sessions")
+ENDPOINTS = (*access_routes.ENDPOINTS, *sessions_routes.ENDPOINTS)
+"""All places of all rooms."""
+
+
+async def open_hub(settings: Settings, clock: Clock) -> Hub:
+    """Opens the data in `settings.home` (makes it, if there is none) and stands the door before it.
+
+    The key of this computer's command line is put into `settings.local_key`. The hub is not started yet; its
+    `stop` closes the log.
+
+    Raises:
+        StoreHeld: if another hub has the data.
+        StoreNewer: if a newer Ekiden wrote it.
+        Unavailable: if the folder cannot be used.
+    """
+    queries = joined(*(room_queries(room) for room in ROOMS))
+    log = await open_log(str(settings.database), clock=clock, queries=queries)
+    try:
+        held = _read_key(settings.local_key)
+        team_id, key = await open_home(log, clock, local_key=held)
+        if key != held:
+            _write_key(settings.local_key, key)
+        hosts_before = await log.ask(team_id, sessions_verbs.hosts_marked_here)
+    except BaseException:
+        await log.close()
+        raise
+    rooms = Rooms(
+        ENDPOINTS,
+        AccessGate(log, clock),
+        team_id,
+        host_changed=_Connections(log).changed,
+        hosts_before=hosts_before,
+        pages=own_pages(),
+        announce=log.announce,
+    )
+    return build(settings, log, clock, rooms)
+
+
+class _Connections:
+    """Tells the sessions room which hosts come and go."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    async def changed(self, team_id: str, host_id: str, here: bool, seen_at: str) -> None:
+        async def verb(tx: Transaction) -> None:
+            if here:
+                await sessions_verbs.host_back(tx, host_id, seen_at)
+            else:
+                await sessions_verbs.host_lost(tx, host_id, seen_at)
+
+        await self._log.write(team_id, verb)
+
+
+def _read_key(path: Path) -> str:
+    """The key in the file, or nothing."""
+    try:
+        return path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _write_key(path: Path, key: str) -> None:
+    """Puts the key into a file that only its owner may read, whole or not at all."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(key + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
