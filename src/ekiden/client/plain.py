@@ -64,10 +64,14 @@ class PlainClient:
         request = write_request("POST", self.key, path, body, command_id)
         return self._read(self._send(request, repeat=bool(command_id)), type)
 
-    def delete(self, path: str) -> Any:
+    @overload
+    def delete(self, path: str, *, type: type[T]) -> T: ...
+    @overload
+    def delete(self, path: str, *, type: None = None) -> Any: ...
+    def delete(self, path: str, *, type: type[Any] | None = None) -> Any:
         """Deletes what is at `path`."""
         request = write_request("DELETE", self.key, path, None, new_command_id())
-        return self._read(self._send(request, repeat=True), None)
+        return self._read(self._send(request, repeat=True), type)
 
     def stream(self, topics: tuple[str, ...], after: str = "", *, for_ever: bool = True) -> Iterator[Frame]:
         """Follows `topics`. With `for_ever`, a lost stream is opened again after the last cursor, and a

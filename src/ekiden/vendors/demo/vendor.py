@@ -30,3 +30,10 @@ class DemoVendor:
     def runtime(self, begin: Begin, environment: Environment) -> Runtime:
         """An agent process that has not started yet."""
         return DemoRuntime(self._home, begin, environment, delay_s=self._delay_s)
+
+
+def demo_vendor(environment: Environment) -> DemoVendor:
+    """The demo vendor of the data folder that `environment` names (`EKIDEN_HOME`). `EKIDEN_DEMO_DELAY_S` sets the
+    pause after each piece of text."""
+    delay_s = float(environment.get("EKIDEN_DEMO_DELAY_S") or DELAY_S)
+    return DemoVendor(Path(environment["EKIDEN_HOME"]), delay_s=delay_s)

@@ -1,0 +1,41 @@
+"""The commands by name, with the line that help shows for each. Nothing is imported to show this list."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command: its module in `ekiden.cli.commands` and what it does."""
+
+    module: str
+    summary: str
+
+
+GROUPS: dict[str, dict[str, Entry]] = {
+    "Run": {
+        "up": Entry("up", "start the hub and this computer's host, and print a link to the page"),
+        "host": Entry("host", "connect this computer to a hub that runs elsewhere"),
+        "doctor": Entry("doctor", "say what was found, what works, and what does not and why"),
+    },
+    "Look": {
+        "sessions": Entry("sessions", "list sessions, or search in all of them"),
+        "show": Entry("show", "show a session's items"),
+        "follow": Entry("follow", "show a session live, text as it grows"),
+        "inbox": Entry("inbox", "what waits for you; answer it"),
+    },
+    "Carry on": {
+        "continue": Entry("continue_", "continue a session here and talk to it"),
+        "start": Entry("start", "start a new session in a folder"),
+        "send": Entry("send", "give a session a message and return at once"),
+        "stop": Entry("stop", "interrupt the running turn"),
+        "fork": Entry("fork", "make a new session with the history of this one"),
+        "quote": Entry("quote", "start a new session with an extract of this one"),
+    },
+    "Keep": {
+        "pair": Entry("pair", "let a phone or another browser in"),
+        "keys": Entry("keys", "list, make and revoke keys"),
+        "backup": Entry("backup", "write a consistent copy of the data, also while running"),
+        "restore": Entry("restore", "put a backup in the place of the data"),
+    },
+}
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}

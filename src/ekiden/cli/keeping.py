@@ -1,0 +1,181 @@
+"""Backup and restore of Ekiden's databases as one tar file.
+
+A backup is taken from a running hub without asking it: SQLite's own online copy sees one committed state. A
+restore checks everything before it touches anything, moves what was there aside, and gives the log a new name,
+so that a client's old cursor is known to be of another history.
+"""
+
+import contextlib
+import os
+import sqlite3
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ekiden.cli.place import DATABASE
+from ekiden.kernel.errors import Conflict, Invalid, NotFound, Unavailable
+from ekiden.log.lock import take_lock
+from ekiden.log.migrations import read_migrations, refuse_newer, version_of
+from ekiden.log.open import new_log_id
+from ekiden.log.sqlite_connection import own
+from ekiden.log.sqlite_files import copy_database, make_private_folder, sync_file
+
+HOST_DATABASE = "host.db"
+_DATABASES = (DATABASE, HOST_DATABASE)
+_SIDE_FILES = ("", "-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, slots=True)
+class BackedUp:
+    """The file that was made."""
+
+    file: str
+    size: int
+    holds: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """`kept` is the folder with what was there before; empty if nothing was."""
+
+    home: str
+    kept: str
+
+
+def back_up(home: Path, target: Path) -> BackedUp:
+    """Writes the databases below `home` into the new file `target`, whole or not at all, mode 0600.
+
+    Raises:
+        NotFound: if there is no data.
+        Conflict: if `target` exists.
+        Unavailable: if the disk refuses.
+    """
+    if not (home / DATABASE).exists():
+        raise NotFound(f"There is no data in {home}.", hint="`ekiden up` makes it; --home names another folder.")
+    if target.exists():
+        raise Conflict(f"{target} exists already.", hint="Name a file that does not exist yet.")
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".ekiden-backup-", dir=target.parent) as folder:
+            names = [name for name in _DATABASES if (home / name).exists()]
+            for name in names:
+                _copy(home / name, Path(folder) / name)
+            with contextlib.closing(
+                os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+            ) as file:
+                with tarfile.open(fileobj=file, mode="w") as archive:
+                    for name in names:
+                        archive.add(Path(folder) / name, name)
+                file.flush()
+                os.fsync(file.fileno())
+        os.link(part, target)
+        sync_file(target.parent)
+    except FileExistsError:
+        raise Conflict(f"{target} exists already.", hint="Name a file that does not exist yet.") from None
+    except (OSError, sqlite3.Error) as error:
+        raise Unavailable(f"The backup could not be written: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return BackedUp(str(target), target.stat().st_size, names)
+
+
+def _copy(source: Path, target: Path) -> None:
+    connection = sqlite3.connect(source, timeout=10)
+    try:
+        copy_database(connection, target)
+    finally:
+        connection.close()
+
+
+def restore(home: Path, backup: Path) -> Restored:
+    """Puts the databases in `backup` in the place of those below `home`.
+
+    Raises:
+        NotFound, Invalid: if the file is not there or is no backup; then nothing has changed.
+        StoreHeld: if Ekiden runs on this data.
+        StoreNewer: if a newer Ekiden made the backup.
+    """
+    make_private_folder(home)
+    with tempfile.TemporaryDirectory(prefix=".restoring-", dir=home) as name:
+        folder = Path(name)
+        found = _unpacked(backup, folder)
+        _check_hub_database(folder / DATABASE)
+        for file in found[1:]:
+            _check_whole(folder / file)
+        lock = take_lock(home / DATABASE, since=datetime.now(UTC).isoformat(timespec="seconds"))
+        try:
+            kept = _set_aside(home)
+            for file in found:
+                (folder / file).replace(home / file)
+            sync_file(home)
+        finally:
+            lock.release()
+    return Restored(str(home), kept)
+
+
+def _unpacked(backup: Path, folder: Path) -> list[str]:
+    """Takes the known files out of the archive, by name, as plain files; nothing else in it is touched."""
+    try:
+        with tarfile.open(backup, "r:") as archive:
+            members = {member.name: member for member in archive if member.isreg()}
+            found = [name for name in _DATABASES if name in members]
+            for name in found:
+                source = archive.extractfile(members[name])
+                assert source is not None
+                target = folder / name
+                with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                    while piece := source.read(1 << 20):
+                        file.write(piece)
+                    file.flush()
+                    os.fsync(file.fileno())
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {backup}.") from None
+    except (tarfile.TarError, EOFError) as error:
+        raise Invalid(f"{backup} is no backup of Ekiden's.", said=str(error)) from error
+    except OSError as error:
+        raise Unavailable(f"The backup cannot be read or unpacked: {error}") from error
+    if DATABASE not in found:
+        raise Invalid(f"{backup} is no backup of Ekiden's: it holds no {DATABASE}.")
+    return found
+
+
+def _check_hub_database(file: Path) -> None:
+    """Checks that it is whole and not newer than this program, and gives its log a new name."""
+    _check_whole(file)
+    connection = sqlite3.connect(file, isolation_level=None)
+    try:
+        version = version_of(connection)
+        if not version:
+            raise Invalid("The backup's database is empty.")
+        refuse_newer(version, read_migrations()[-1].number)
+        connection.execute(own("set_meta"), ("log_id", new_log_id()))
+    finally:
+        connection.close()
+
+
+def _check_whole(file: Path) -> None:
+    connection = sqlite3.connect(file)
+    try:
+        (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        said = str(error)
+    finally:
+        connection.close()
+    if said != "ok":
+        raise Invalid(f"The backup's {file.name} is damaged.", said=said)
+
+
+def _set_aside(home: Path) -> str:
+    """Moves the present databases into a folder with the time in its name."""
+    present = [
+        home / (name + side) for name in _DATABASES for side in _SIDE_FILES if (home / (name + side)).exists()
+    ]
+    if not present:
+        return ""
+    kept = home / f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
+    kept.mkdir(mode=0o700)
+    for file in present:
+        file.replace(kept / file.name)
+    return str(kept)
