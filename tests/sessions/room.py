@@ -126,7 +126,7 @@ class Room:
             session_id=session_id,
             turn_id=turn_id,
             question="run_command",
-            title="Run a command",
+            title=fields.pop("title", "Run a command"),
             tool="Bash",
             detail=msgspec.Raw(b'{"command":"ls"}'),
             command="ls",

@@ -217,8 +217,8 @@ class _Feed:
 
     async def _take_items(self, entry: FeedItems) -> None:
         kept = await self._session(entry.session_id)
-        if len(entry.mark) > HOST_WORD_CHARS_MAX:
-            raise Invalid("The mark is too long.")
+        if len(entry.mark) > HOST_WORD_CHARS_MAX or not entry.mark.isprintable():
+            raise Invalid(f"A mark is up to {HOST_WORD_CHARS_MAX} printable characters.")
         fits = decide_mark(kept.mark, entry.after)
         if fits is MarkFits.STALE:
             self.stale.append(Stale(session_id=kept.session_id, mark=kept.mark))
@@ -264,6 +264,8 @@ class _Feed:
         asked = entry.approval
         kept = await self._session(asked.session_id)
         _plain(asked.approval_id, "approval")
+        if asked.turn_id:
+            _plain(asked.turn_id, "turn")
         known = await load_approval(self._tx, asked.approval_id)
         if known is not None and known[1] != self._host.host_id:
             raise NotFound

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ekiden.kernel.canonical import whole_text
 from ekiden.kernel.limits import LIST_CURSOR_EVENTS_MAX, LIST_WORDS_CHARS_MAX
 from ekiden.log.port import Actor, Reading, Row, Transaction
 from ekiden.sessions.rules import (
@@ -54,6 +55,12 @@ def host_topic(host_id: str) -> str:
     return f"host:{host_id}"
 
 
+def column(text: str) -> str:
+    """`text` as every engine can keep and compare it: without U+0000 and broken surrogate halves, which become
+    U+FFFD. JSON needs no such care: it spells them out."""
+    return whole_text(text).replace("\0", "\ufffd")
+
+
 def text_of(value: object) -> str:
     """`value` as JSON text for a column."""
     return _encode(value).decode()
@@ -90,7 +97,7 @@ async def tell_host(tx: Transaction, host: KeptHost, actor: Actor) -> None:
         "sessions.put_host",
         team_id=tx.team_id,
         host_id=host.host_id,
-        name=host.report.name,
+        name=column(host.report.name),
         report=text_of(host.report),
         here=int(host.here),
         seen_at=host.seen_at,
@@ -189,9 +196,9 @@ async def tell_session(tx: Transaction, kept: KeptSession, actor: Actor) -> None
         team_id=tx.team_id,
         session_id=kept.session_id,
         host_id=kept.host_id,
-        vendor=report.vendor,
-        project=report.project,
-        words=words,
+        vendor=column(report.vendor),
+        project=column(report.project),
+        words=column(words),
         state=shown_state(report.state, lost=kept.lost, host_here=True).value,
         updated_at=place,
         report=text_of(report),
@@ -241,9 +248,9 @@ async def put_turn(tx: Transaction, session_id: str, turn: Turn, seq: int) -> No
         session_id=session_id,
         turn_id=turn.turn_id,
         state=turn.state.value,
-        reason=turn.reason,
-        proof_at=turn.proof_at,
-        interrupt_by=turn.interrupt_by,
+        reason=column(turn.reason),
+        proof_at=column(turn.proof_at),
+        interrupt_by=column(turn.interrupt_by),
         seq=seq,
     )
 

@@ -24,6 +24,7 @@ from ekiden.kernel.limits import (
 from ekiden.log.port import Reading, Row
 from ekiden.sessions.keeping import (
     approvals_shown,
+    column,
     decode_approval,
     decode_message,
     host_of,
@@ -67,12 +68,12 @@ class Filters:
             raise Invalid(f"{self.state[:40]!r} is not a state.", hint=f"The states: {', '.join(SessionState)}.")
         if len(self.text) > SEARCH_QUERY_CHARS_MAX:
             raise Invalid(f"The text has at most {SEARCH_QUERY_CHARS_MAX} characters.")
-        wanted = self.text.casefold()
+        wanted = column(self.text).casefold()
         for letter in ("\\", "%", "_"):
             wanted = wanted.replace(letter, "\\" + letter)
         return {
-            "vendor": self.vendor,
-            "project": self.project,
+            "vendor": column(self.vendor),
+            "project": column(self.project),
             "state": self.state,
             "pattern": f"%{wanted}%" if wanted else "",
         }
