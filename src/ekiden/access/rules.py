@@ -152,7 +152,7 @@ def read_key(text: str) -> PresentedKey | None:
 
 def digest_of(secret: str) -> str:
     """What is kept of a secret: its SHA-256 as 64 hex digits."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def key_id_of(secret_digest: str) -> str:
