@@ -163,6 +163,7 @@ class PlainClient:
             self.close()
             if len(body) > CLIENT_ANSWER_BYTES_MAX:
                 raise TooLarge("The answer is too large to hold.", max=CLIENT_ANSWER_BYTES_MAX)
+            raise Unavailable(f"The connection to the door at {self.url} broke.", said="its answer is not whole")
         if status >= 400:
             raise error_from(status, body)
         return body
