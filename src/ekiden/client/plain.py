@@ -150,6 +150,9 @@ class PlainClient:
         try:
             connection.request(request.method, request.target, request.body or None, dict(request.headers))
             with connection.getresponse() as answer:
+                if answer.length is None and not answer.chunked:
+                    # `http.client` takes a head that was cut off for a whole one without a length.
+                    raise http.client.IncompleteRead(b"")
                 body = answer.read(CLIENT_ANSWER_BYTES_MAX + 1)
                 status = answer.status
                 whole = answer.isclosed()
