@@ -97,6 +97,15 @@ async def host_back(tx: Transaction, host_id: str, at: str = "") -> None:
         return
     report = host.report if host is not None else HostReport(name=host_id, platform="", ekiden_version="")
     await tell_host(tx, KeptHost(host_id, report, here=True, seen_at=at or tx.now), HUB)
+    for kept in await _in_motion(tx, host_id):
+        # What the host said of these while it did not count as connected is shown from now on.
+        if not kept.lost and kept.report.state in (SessionState.RUNNING, SessionState.WAITING):
+            await tell_session(tx, kept, HUB)
+
+
+async def _in_motion(tx: Transaction, host_id: str) -> list[KeptSession]:
+    rows = await tx.rows("sessions.sessions_of_host_in_motion", team_id=tx.team_id, host_id=host_id)
+    return [await _session(tx, row["session_id"]) for row in rows]
 
 
 async def host_lost(tx: Transaction, host_id: str, at: str = "") -> None:
@@ -108,9 +117,7 @@ async def host_lost(tx: Transaction, host_id: str, at: str = "") -> None:
     if host.here:
         host.here, host.seen_at = False, at or tx.now
         await tell_host(tx, host, HUB)
-    rows = await tx.rows("sessions.sessions_of_host_in_motion", team_id=tx.team_id, host_id=host_id)
-    for row in rows:
-        kept = await _session(tx, row["session_id"])
+    for kept in await _in_motion(tx, host_id):
         await lose_runtime(tx, kept, "The connection to its computer was lost.", HUB)
         if kept.changed:
             await tell_session(tx, kept, HUB)
