@@ -278,7 +278,7 @@ class SqliteLog:
         try:
             return await self._loop.run_in_executor(self._pool, self._look, look, snapshot)
         except sqlite3.Error as error:
-            raise translated(error) from error
+            raise translated(error, reading=True) from error
         finally:
             self._asking -= 1
 
@@ -286,7 +286,13 @@ class SqliteLog:
         """On a reader's thread: runs `look` on one snapshot."""
         if self._location is None:
             with self._turn:
-                return look(self._connection)
+                if not snapshot:
+                    return look(self._connection)
+                self._connection.execute("PRAGMA query_only = ON")
+                try:
+                    return look(self._connection)
+                finally:
+                    self._connection.execute("PRAGMA query_only = OFF")
         # As many connections as threads: a thread that finds none free makes its own, and none waits for one.
         try:
             connection = self._readers.pop()

@@ -193,7 +193,10 @@ def drive(awaitable: Awaitable[T]) -> T:
     raise RuntimeError("inside the log nothing but the transaction's own methods may be awaited")
 
 
-def translated(error: sqlite3.Error) -> EkidenError | sqlite3.Error:
-    """The error as callers are to see it: `Unavailable` where the database itself is at fault."""
+def translated(error: sqlite3.Error, *, reading: bool = False) -> EkidenError | sqlite3.Error:
+    """The error as callers are to see it: `Unavailable` where the database itself is at fault. A question that
+    would write is a mistake in the program, and stays the error that it is."""
+    if reading and getattr(error, "sqlite_errorcode", 0) & 0xFF == _SQLITE_READONLY:
+        return error
     reason = fault_of_database(error)
     return unavailable(reason) if reason else error
