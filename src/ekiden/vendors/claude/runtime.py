@@ -93,6 +93,7 @@ class ClaudeRuntime:
         self._said = bytearray()
         self._sent: OrderedDict[str, str] = OrderedDict()
         self._placed: set[str] = set()
+        self._repeated = ""
         self._turn = ""
         self._idle = asyncio.Event()
         self._idle.set()
@@ -142,7 +143,10 @@ class ClaudeRuntime:
             self._ready.cancel()
             await self.close()
             if isinstance(error, VendorFailed):
-                raise VendorFailed("Claude Code ended before it was ready.", **self._failure()) from error
+                failure = self._failure()
+                last_words = str(failure["said"]).rpartition("\n")[2][:200]
+                message = f"Claude Code ended before it was ready: {last_words or 'it said nothing'}"
+                raise VendorFailed(message, **failure) from error
             if isinstance(error, TimeoutError):
                 raise VendorFailed("Claude Code did not get ready in time.", **self._failure()) from error
             raise
@@ -317,8 +321,9 @@ class ClaudeRuntime:
             case "command_lifecycle":
                 return self._lifecycle(event.command_uuid or "", event.state or "")
             case "user" if event.is_replay and event.uuid in self._sent and event.uuid not in self._placed:
-                # Versions that do not tell a message's life still repeat it when they take it.
-                return self._lifecycle(event.uuid or "", "started")
+                # Versions that do not tell a message's life still repeat it when they take it; newer ones
+                # repeat also what they have had before. Which it is shows when an answer begins.
+                self._repeated = event.uuid or ""
             case "assistant" if event.parent_tool_use_id is None:
                 self._whole(event)
             case "control_request":
@@ -346,6 +351,11 @@ class ClaudeRuntime:
             return []
         if state == "queued" and self._turn:
             return [Placed(message_id, "", "queued")]
+        if state == "completed" and name not in self._placed:
+            # The program has had this message before, in an earlier process.
+            self._placed.add(name)
+            self._repeated = ""
+            return [Placed(message_id, ids.turn_id(name), "new_turn")]
         if state != "started" or name in self._placed:
             return []
         self._placed.add(name)
@@ -361,6 +371,8 @@ class ClaudeRuntime:
             return []
         if inner.type == "message_start" and inner.message is not None:
             self._message = inner.message.id or ""
+            if self._repeated and self._repeated not in self._placed:
+                return self._lifecycle(self._repeated, "started")
             # A turn that nobody's message began: work in the background has ended, for example.
             return [] if self._turn else self._begin_turn(event.uuid or self._message)
         delta = inner.delta
