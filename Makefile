@@ -24,16 +24,23 @@ help: ## show this
 	@echo "make bench    measure all figures; make bench-FIGURE for one"
 	@echo "make clean    remove what was made here ($(VENV), caches, test results)"
 
-# $(call install,WHAT,WHY): installs quietly, and says what is happening and how long it took.
+# $(call install,WHAT,WHY): installs quietly, and says what is happening and how long it took. uv where it is; else
+# this Python's own pip works on the environment from outside, which spares a copy of pip in it (half of the time);
+# else the environment gets a pip.
 define install
 	@test -n "$(PYTHON)" || { echo "Ekiden needs Python 3.11 or newer, and none was found. PYTHON=… names one." >&2; exit 1; }
 	@started=$$SECONDS; echo "Installing $(2) into $(VENV) …"; \
 	if [[ -n "$(UV)" ]]; then \
 	  [[ -x $(BIN)/python ]] || uv venv --quiet --python $(PYTHON) $(VENV); \
 	  uv pip install --quiet --compile-bytecode --python $(BIN)/python -e '$(1)'; \
+	elif [[ -x $(BIN)/pip ]]; then \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '$(1)'; \
+	elif $(PYTHON) -m pip --python "$$(command -v $(PYTHON))" --version >/dev/null 2>&1; then \
+	  [[ -x $(BIN)/python ]] || $(PYTHON) -m venv --without-pip $(VENV); \
+	  $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check -e '$(1)'; \
 	else \
-	  [[ -x $(BIN)/python ]] || $(PYTHON) -m venv $(VENV) \
-	    || { rm -rf $(VENV); echo "Python's venv module is missing (Debian: apt-get install python3-venv)." >&2; exit 1; }; \
+	  rm -rf $(VENV); $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	    echo "This Python has neither pip nor venv (Debian: apt-get install python3-venv)." >&2; exit 1; }; \
 	  $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '$(1)'; \
 	fi; \
 	echo "Installed in $$((SECONDS - started)) s."

@@ -15,7 +15,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 SECONDS_MAX = 50.0
-LINE = re.compile(r"figure: (?P<name>\w+)=(?P<value>[\d.,]+) \S+ \(bar (?P<sign>[<>≥≤]) ?(?P<bar>[\d.,]+)")
+LINE = re.compile(r"figure: (?P<name>\w+)=(?P<value>[\d.,e+-]+) \S+ \(bar (?P<sign>[<>≥≤]) ?(?P<bar>[\d.,]+)")
 
 
 def figures() -> dict[str, Path]:
