@@ -9,9 +9,10 @@ import { newId } from "../state/ids.js";
 import { SECOND_PRESS_MS } from "../state/limits.js";
 import { team, told } from "../state/live.js";
 import { address } from "../state/route.js";
-import { t } from "../words/index.js";
-import { folderName, titleOf, vendorName } from "./badge.js";
+import { known, t } from "../words/index.js";
+import { titleOf, vendorName } from "./badge.js";
 import { Diff } from "./diff.js";
+import { Questions, fieldsOf } from "./questions.js";
 import { Failed } from "./states.js";
 import { Text, textNodes } from "./text.js";
 import { pretty } from "./tool.js";
@@ -65,7 +66,7 @@ const optionOf = (approval, kind) => (approval.options ?? []).find((/** @type {a
 export function press(id, kind) {
   const approval = team.value.approvals.get(id);
   const option = approval && approval.state === "open" && optionOf(approval, kind);
-  if (!option || questionsOf(approval).length) return;
+  if (!option || fieldsOf(approval).length) return;
   const now = answering.value.get(id);
   if (now?.how === "armed" && now.option === option.id && (now.until ?? 0) > Date.now()) {
     answer(approval, option);
@@ -83,7 +84,7 @@ export function ApprovalCard({ approval, session, here }) {
   const label = `approval-${approval.approval_id}`;
   return html`<article class=${`card ${open ? "need" : "decided"}`} data-row data-approval=${open ? approval.approval_id : undefined}
     data-href=${here ? undefined : address("session", approval.session_id)} tabindex="-1" aria-labelledby=${label}>
-    <div class="row"><h3 class="title grow" id=${label}><${Text} of=${approval.question || t("approval.question")} /></h3>
+    <div class="row"><h3 class="title grow" id=${label}>${known(`asked.${approval.question}`) ? t(`asked.${approval.question}`) : html`<${Text} of=${approval.question || t("asked.other")} />`}</h3>
       <small class="soft nowrap"><${Ago} at=${approval.asked_at} /></small></div>
     ${session && !here ? html`<small class="soft"><a class="plain-link" href=${address("session", approval.session_id)}>
       ${vendorName(session.report.vendor)} · <${Text} of=${titleOf(session)} /> · <${Text} of=${session.host_name} /></a></small>` : null}
@@ -95,7 +96,7 @@ export function ApprovalCard({ approval, session, here }) {
 /** Exactly what the answer is bound to. @param {{approval: any}} props */
 function Asked({ approval }) {
   const detail = approval.detail;
-  const bare = !approval.command && !approval.diff && !questionsOf(approval).length;
+  const bare = !approval.command && !approval.diff && !fieldsOf(approval).length;
   return html`<div>
     ${approval.title && approval.title !== approval.command ? html`<p class="asked"><${Text} of=${approval.title} /></p>` : null}
     ${approval.command ? html`<pre class="command" tabindex="0">${textNodes(approval.command)}</pre>` : null}
@@ -111,32 +112,41 @@ function Asked({ approval }) {
 /** @param {{approval: any}} props */
 function Answers({ approval }) {
   const [denying, setDenying] = useState(false);
-  const [always, setAlways] = useState(false);
+  const [always, setAlways] = useState("");
   const [reason, setReason] = useState("");
   const now = answering.value.get(approval.approval_id);
   const busy = now?.how === "busy";
-  const allow = optionOf(approval, "allow_once");
-  const forever = (approval.options ?? []).filter((/** @type {any} */ option) => option.kind === "allow_always");
-  const deny = optionOf(approval, "deny");
   const armed = now?.how === "armed" ? now.option : "";
-  if (questionsOf(approval).length && allow) {
-    return html`<${Questions} approval=${approval} allow=${allow} deny=${deny} busy=${busy} problem=${now?.problem} />`;
+  const of = (/** @type {string} */ kind) => (approval.options ?? []).filter((/** @type {any} */ option) => option.kind === kind);
+  const allows = of("allow_once");
+  const [deny, ...denials] = of("deny");
+  const fields = fieldsOf(approval);
+  const failed = now?.how === "failed" ? html`<${Failed} problem=${now.problem} inline />` : null;
+  if (fields.length && allows.length) {
+    return html`<div><${Questions} id=${approval.approval_id} fields=${fields} busy=${busy}
+      onAnswer=${(/** @type {any} */ answers) => answer(approval, allows[0], { answers })} onSkip=${deny ? () => answer(approval, deny) : null} />${failed}</div>`;
   }
   const sure = () => answer(approval, deny, reason.trim() ? { message: reason.trim() } : {});
-  return html`<div>
-    ${denying ? html`<div class="deny">
+  if (denying) {
+    return html`<div class="deny">
       <label class="soft small">${t("approval.why")}
         <textarea rows="2" value=${reason} onInput=${(/** @type {any} */ event) => setReason(event.target.value)}></textarea></label>
       <div class="two"><button type="button" onClick=${() => setDenying(false)}>${t("do.back")}</button>
-        <button type="button" class="stop" disabled=${busy} onClick=${sure}>${t("approval.deny")}</button></div></div>`
-    : html`<div class="two">
+        <button type="button" class="stop" disabled=${busy} onClick=${sure}>${t("approval.deny")}</button></div>${failed}</div>`;
+  }
+  // One way to allow has our own words; several are a choice, and each has its own.
+  const own = allows.length === 1 && approval.question !== "answer";
+  return html`<div>
+    <div class="two">
       ${deny ? html`<button type="button" disabled=${busy} class=${armed === deny.id ? "stop" : ""} onClick=${() => setDenying(true)}>${t(armed === deny.id ? "approval.deny_again" : "approval.deny_ask")}</button>` : null}
-      ${allow ? html`<button type="button" class="go" disabled=${busy} onClick=${() => answer(approval, allow)}>${t(armed === allow.id ? "approval.allow_again" : busy ? "approval.answering" : "approval.allow")}</button>` : null}
+      ${allows.map((/** @type {any} */ option) => html`<button type="button" class=${own ? "go" : ""} disabled=${busy} onClick=${() => answer(approval, option)}>
+        ${armed === option.id ? t("approval.allow_again") : busy && now?.option === option.id ? t("approval.answering") : own ? t("approval.allow") : html`<${Text} of=${option.label} />`}</button>`)}
     </div>
-    ${forever.map((/** @type {any} */ option) => html`<button type="button" class="quiet wide" disabled=${busy}
-      onClick=${() => (always ? answer(approval, option) : setAlways(true))}>
-      ${t(always ? "approval.always_sure" : "approval.always")}${option.label ? html`: <${Text} of=${option.label} />` : null}</button>`)}`}
-    ${now?.how === "failed" ? html`<${Failed} problem=${now.problem} inline />` : null}
+    ${of("allow_always").map((/** @type {any} */ option) => html`<button type="button" class=${`quiet wide ${always === option.id ? "sure" : ""}`} disabled=${busy}
+      onClick=${() => (always === option.id ? answer(approval, option) : setAlways(option.id))}>
+      <span>${always === option.id ? html`${t("approval.always_sure")} ` : null}<${Text} of=${option.label || t("approval.always")} /></span></button>`)}
+    ${denials.map((/** @type {any} */ option) => html`<button type="button" class="quiet wide" disabled=${busy} onClick=${() => answer(approval, option)}><${Text} of=${option.label} /></button>`)}
+    ${failed}
   </div>`;
 }
 
@@ -150,45 +160,3 @@ export function Decision({ approval }) {
   return html`<span>${t(`approval.was.${kind}`, { who, option: option?.label ?? approval.answer ?? "" })}${approval.answered_at
     ? html`, <${Ago} at=${approval.answered_at} />` : null}${approval.reason ? html`<br /><${Text} of=${approval.reason} />` : null}</span>`;
 }
-
-/** @param {any} approval @returns {any[]} the fields of a question that an agent asks */
-function questionsOf(approval) {
-  const questions = approval?.detail?.questions;
-  return Array.isArray(questions) ? questions.filter((question) => question && typeof question.question === "string") : [];
-}
-
-/** @param {{approval: any, allow: any, deny: any, busy: boolean, problem: any}} props */
-function Questions({ approval, allow, deny, busy, problem }) {
-  const questions = questionsOf(approval);
-  const [chosen, setChosen] = useState(/** @type {Record<string, string[]>} */ ({}));
-  const [typed, setTyped] = useState(/** @type {Record<string, string>} */ ({}));
-  const set = (/** @type {any} */ question, /** @type {string} */ label) => {
-    const had = chosen[question.question] ?? [];
-    const next = question.multiSelect ? (had.includes(label) ? had.filter((one) => one !== label) : [...had, label]) : [label];
-    setChosen({ ...chosen, [question.question]: next });
-  };
-  const answerOf = (/** @type {any} */ question) =>
-    [...(chosen[question.question] ?? []), ...(typed[question.question]?.trim() ? [typed[question.question].trim()] : [])].join(", ");
-  const complete = questions.every((question) => answerOf(question));
-  const submit = () =>
-    answer(approval, allow, { answers: Object.fromEntries(questions.map((question) => [question.question, answerOf(question)])) });
-  return html`<div class="questions">
-    ${questions.map((question) => html`<fieldset>
-      <legend><${Text} of=${question.question} /></legend>
-      ${(question.options ?? []).map((/** @type {any} */ option) => html`<label class="choice">
-        <input type=${question.multiSelect ? "checkbox" : "radio"} name=${`${approval.approval_id}:${question.question}`}
-          checked=${(chosen[question.question] ?? []).includes(option.label)} onChange=${() => set(question, option.label)} />
-        <span><${Text} of=${option.label} />${option.description ? html`<br /><small class="soft"><${Text} of=${option.description} /></small>` : null}</span></label>`)}
-      <input type="text" aria-label=${t("approval.other")} placeholder=${t("approval.other")} value=${typed[question.question] ?? ""}
-        onInput=${(/** @type {any} */ event) => setTyped({ ...typed, [question.question]: event.target.value })} />
-    </fieldset>`)}
-    <div class="two">
-      ${deny ? html`<button type="button" disabled=${busy} onClick=${() => answer(approval, deny)}>${t("approval.no_answer")}</button>` : null}
-      <button type="button" class="go" disabled=${busy || !complete} onClick=${submit}>${t("approval.answer")}</button>
-    </div>
-    ${problem ? html`<${Failed} problem=${problem} inline />` : null}
-  </div>`;
-}
-
-/** @param {any} approval @param {any} session */
-export const approvalTitle = (approval, session) => `${approval.question} ${session ? folderName(session.report.cwd) : ""}`;

@@ -70,8 +70,9 @@ export function Abilities({ session }) {
 /** @param {any} ability */
 export function reason(ability) {
   const key = `why.${ability.why}`;
-  const word = known(key) ? t(key) : ability.detail ? "" : ability.why || t("why.unsaid");
-  return html`<span>${word}${ability.detail ? html`${word ? " " : ""}<${Text} of=${ability.detail} />` : null}</span>`;
+  const word = known(key) ? t(key) : ability.detail || ability.why || t("why.unsaid");
+  const more = ability.detail && word !== ability.detail;
+  return html`<span>${known(key) ? word : html`<${Text} of=${word} />`}${more ? html` (<${Text} of=${ability.detail} />)` : null}</span>`;
 }
 
 /** @param {any} session @param {string} name */

@@ -38,6 +38,7 @@ export function Composer({ session, onSent }) {
     const element = field.current;
     if (!element) return;
     element.style.height = "auto";
+    if (!text) return;
     element.style.height = `${Math.min(element.scrollHeight + 2, window.innerHeight * 0.4)}px`;
   }, [text]);
 

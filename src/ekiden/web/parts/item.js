@@ -1,9 +1,11 @@
 // One row of a session: an item, or a folded run of items.
 
 import { html } from "../lib.js";
-import { view } from "../state/live.js";
+import { RawLine } from "../screens/raw.js";
+import { openId, view } from "../state/live.js";
 import { textOf } from "../state/rows.js";
 import { known, size, t, timeOfDay } from "../words/index.js";
+import { Dialog, showDialog } from "./dialog.js";
 import { isOpen, toggle } from "./folds.js";
 import { Markdown } from "./markdown.js";
 import { Whole } from "./output.js";
@@ -137,8 +139,10 @@ function Compaction({ item }) {
 /** A line that could not be read, as it is. @param {{item: any}} props */
 function Odd({ item }) {
   const where = item.source?.line ? t("item.line", { line: String(item.source.line) }) : "";
+  const raw = () => showDialog(() => html`<${Dialog} title=${where}><${RawLine} id=${openId.value} line=${item.source.line} /><//>`);
   return html`<div class="odd-item"><small class="soft">${t(item.kind === "unknown" ? "item.unknown" : "item.unreadable")} ${where}</small>
-    <pre class="code" tabindex="0">${textNodes(textOf(item) || item.note || "")}</pre></div>`;
+    ${textOf(item) || item.note ? html`<pre class="code" tabindex="0">${textNodes(textOf(item) || item.note)}</pre>` : null}
+    ${item.source?.line ? html`<button type="button" class="quiet more" onClick=${raw}>${t("item.raw")}</button>` : null}</div>`;
 }
 
 /** An item that is still growing. @param {{id: string}} props */

@@ -32,7 +32,7 @@ export function ToolItem({ item, threads, drawItem }) {
     <button type="button" class="head" aria-expanded=${body ? open : undefined} disabled=${!body} onClick=${() => toggle(fold, startsOpen)}>
       <span class=${look} aria-hidden="true">${sign}</span><span class="sr">${t(`tool.${known(`tool.${tool.state}`) ? tool.state : "unrecorded"}`)}</span>
       <span class=${`grow cut ${tool.command ? "mono" : ""}`}><${Text} of=${headline(tool)} /></span>
-      <${Outcome} tool=${tool} diffs=${diffs} running=${running} />
+      <${Outcome} tool=${tool} diffs=${diffs} running=${running} entries=${thread.length} />
     </button>
     ${open && body ? html`<div class="tool-body">
       ${tool.command && tool.command.includes("\n") || (tool.command ?? "").length > 90 ? html`<pre class="command" tabindex="0">${textNodes(tool.command)}</pre>` : null}
@@ -60,8 +60,8 @@ const hasInput = (tool) => tool.input !== undefined && tool.input !== null && Ob
 /** @param {any} input */
 export const pretty = (input) => (typeof input === "string" ? input : JSON.stringify(input, null, 2));
 
-/** @param {{tool: any, diffs: any[], running: boolean}} props */
-function Outcome({ tool, diffs, running }) {
+/** @param {{tool: any, diffs: any[], running: boolean, entries: number}} props */
+function Outcome({ tool, diffs, running, entries }) {
   if (running) {
     return html`<span class="pill run">${t("tool.in_progress")}${tool.started_at ? html` <${Since} since=${tool.started_at} />` : null}</span>`;
   }
@@ -73,6 +73,7 @@ function Outcome({ tool, diffs, running }) {
   if (tool.state === "denied" || tool.state === "unrecorded") parts.push(t(`tool.${tool.state}`));
   if (tool.state === "failed" && !tool.exit_code) parts.push(t("tool.failed"));
   if (tool.duration_ms) parts.push(duration(tool.duration_ms));
+  if (entries) parts.push(t("thread.count", { count: entries }));
   return parts.length ? html`<small class="soft nowrap">${parts.join(" · ")}</small>` : null;
 }
 

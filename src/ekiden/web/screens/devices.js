@@ -11,8 +11,9 @@ import { Text, textNodes } from "../parts/text.js";
 import { Ago } from "../parts/when.js";
 import { PairingCard } from "./inbox.js";
 
-export function DevicesScreen() {
-  return html`<div class="screen"><header><h1 class="grow">${t("places.devices")}</h1><a class="quiet-link" href=${address("settings")}>${t("places.settings")}</a></header>
+/** @param {{wide: boolean}} props */
+export function DevicesScreen({ wide }) {
+  return html`<div class="screen"><header><h1 class="grow">${t("places.devices")}</h1>${wide ? null : html`<a class="quiet-link" href=${address("settings")}>${t("places.settings")}</a>`}</header>
     <div class="scroll" data-area><div class="col">
       ${mayAdmin.value ? html`<${Pair} />
         ${pairings.value.map((pairing) => html`<${PairingCard} key=${pairing.pairing_id} pairing=${pairing} />`)}

@@ -84,7 +84,7 @@ export function PairingCard({ pairing }) {
     }
   };
   return html`<article class="card need" data-row tabindex="-1">
-    <div class="row"><h3 class="title grow">${t("pairing.question")}</h3><small class="soft"><${Ago} at=${pairing.asked_at ?? ""} /></small></div>
+    <div class="row"><h3 class="title grow">${t("pairing.question")}</h3><small class="soft"><${Ago} at=${pairing.claimed_at ?? ""} /></small></div>
     <p class="soft small"><${Text} of=${pairing.device || pairing.name || t("pairing.device")} /></p>
     <p>${t("pairing.compare")}</p>
     <p class="compare">${textNodes(pairing.words ?? "")}</p>

@@ -55,6 +55,8 @@ function settled(session) {
   return { ...session, state: running && !session.host_here ? "lost" : reported };
 }
 
+const IN_MOTION = new Set(["running", "waiting", "lost"]);
+
 /** Which state of a session a turn's end or beginning means. */
 const STATE_AFTER_TURN = Object.freeze({
   running: "running", completed: "idle", interrupted: "idle", failed: "idle", lost: "lost",
@@ -65,8 +67,13 @@ const STATE_AFTER_TURN = Object.freeze({
  * @param {any} turn the body of `turn.changed`
  */
 function turned(session, turn) {
-  const state = STATE_AFTER_TURN[turn.state];
+  let state = STATE_AFTER_TURN[turn.state];
+  const had = session.report;
+  const same = had.turn_id === turn.turn_id;
   if (!state) return session;
+  // A turn that asks stays `waiting`; the end of another turn than the one that is shown changes nothing.
+  if (state === "running" && same && had.state === "waiting") state = "waiting";
+  else if (state !== "running" && !(same && IN_MOTION.has(had.state))) return session;
   const report = { ...session.report, state, turn_id: turn.turn_id, proof_at: turn.proof_at || session.report.proof_at };
   return settled({ ...session, report });
 }

@@ -14,7 +14,7 @@ export function entriesOf(now, asking) {
     const session = now.sessions.get(approval.session_id);
     entries.push({ kind: "approval", id: approval.approval_id, at: approval.asked_at ?? "", approval, session });
   }
-  for (const pairing of asking) entries.push({ kind: "pairing", id: pairing.pairing_id, at: pairing.asked_at ?? "", pairing });
+  for (const pairing of asking) entries.push({ kind: "pairing", id: pairing.pairing_id, at: pairing.claimed_at ?? "", pairing });
   for (const session of now.sessions.values()) {
     const id = session.report.session_id;
     const waits = session.report.holder?.waits_for;

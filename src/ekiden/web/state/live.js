@@ -86,9 +86,12 @@ function take(event) {
   keepSoon();
 }
 
-const topics = () => ["team", "access", ...(openId.value ? [`session:${openId.value}`] : [])].filter(
-  (topic) => topic !== "access" || mayAdmin.value,
-);
+/** A session's topic is followed once the door has shown the session: an address may name anything. */
+const topics = () => [
+  "team",
+  ...(mayAdmin.value ? ["access"] : []),
+  ...(openId.value && viewState.value === "live" ? [`session:${openId.value}`] : []),
+];
 
 /** Asks who we are and then for everything; shows the last seen state while there is no answer. */
 export async function begin() {
@@ -179,7 +182,7 @@ export async function readPairings() {
   if (!mayAdmin.value) return;
   try {
     const told = await get("/v1/pairings");
-    pairings.value = (told.pairings ?? []).filter((/** @type {any} */ pairing) => pairing.state === "waiting" || pairing.words);
+    pairings.value = (told.pairings ?? []).filter((/** @type {any} */ pairing) => pairing.state === "waiting");
   } catch {
     // A key that may not see them has none to confirm.
   }

@@ -16,8 +16,8 @@ export const en = Object.freeze({
 
   "approval.allow": "Allow once",
   "approval.allow_again": "Press a again to allow",
-  "approval.always": "Allow always…",
-  "approval.always_sure": "Press again: allow always",
+  "approval.always": "Allow always",
+  "approval.always_sure": "Press again:",
   "approval.answer": "Answer",
   "approval.answering": "Sending…",
   "approval.deny": "Deny",
@@ -26,7 +26,6 @@ export const en = Object.freeze({
   "approval.in": "in",
   "approval.no_answer": "Do not answer",
   "approval.other": "Another answer",
-  "approval.question": "May it do this?",
   "approval.somebody": "another device",
   "approval.unknown": "Its host was lost before it could be answered; whether it still asks is not known.",
   "approval.was.allow_always": "Allowed always on {who}",
@@ -35,6 +34,14 @@ export const en = Object.freeze({
   "approval.was.other": "Answered “{option}” on {who}",
   "approval.why": "Why not? The agent reads this (it may stay empty).",
   "approval.withdrawn": "No longer asked: the agent withdrew it, or it was answered at its own terminal.",
+
+  "approval.yes": "Yes",
+
+  "asked.answer": "It has a question",
+  "asked.edit_file": "Change a file?",
+  "asked.other": "May it do this?",
+  "asked.run_command": "Run a command?",
+  "asked.use_tool": "Use a tool?",
 
   "block.image": "Image, {type}: not fetched",
   "block.reference": "Refers to",
@@ -327,6 +334,7 @@ export const en = Object.freeze({
   "state.running": "running",
   "state.waiting": "waits",
 
+  "thread.count": { one: "{count} entry", other: "{count} entries" },
   "thread.close": "Fold the sub-agent",
   "thread.open": { one: "What the sub-agent did: {count} entry", other: "What the sub-agent did: {count} entries" },
 
@@ -377,7 +385,7 @@ export const en = Object.freeze({
   "verb.start.done": "Started.",
 
   "why.already_owned": "Ekiden runs it already",
-  "why.held_elsewhere": "another program writes it:",
+  "why.held_elsewhere": "another program writes it",
   "why.no_turn": "no turn is running",
   "why.not_indexed": "its text is not in the index yet",
   "why.not_owned": "Ekiden does not run this session; continue it here first",

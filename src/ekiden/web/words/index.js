@@ -23,7 +23,7 @@ const tag = computed(() => (language.value === "zh" ? "zh-CN" : "en"));
 
 const plural = computed(() => new Intl.PluralRules(tag.value));
 const whole = computed(() => new Intl.NumberFormat(tag.value));
-const relative = computed(() => new Intl.RelativeTimeFormat(tag.value, { numeric: "auto", style: "long" }));
+const relative = computed(() => new Intl.RelativeTimeFormat(tag.value, { numeric: "auto", style: "narrow" }));
 const clock = computed(() => new Intl.DateTimeFormat(tag.value, { hour: "2-digit", minute: "2-digit" }));
 const day = computed(() => new Intl.DateTimeFormat(tag.value, { dateStyle: "medium", timeStyle: "short" }));
 

@@ -16,8 +16,8 @@ export const zh = Object.freeze({
 
   "approval.allow": "允许一次",
   "approval.allow_again": "再按一次 a 即允许",
-  "approval.always": "始终允许…",
-  "approval.always_sure": "再按一次：始终允许",
+  "approval.always": "始终允许",
+  "approval.always_sure": "再按一次：",
   "approval.answer": "回答",
   "approval.answering": "正在发送…",
   "approval.deny": "拒绝",
@@ -26,7 +26,6 @@ export const zh = Object.freeze({
   "approval.in": "位于",
   "approval.no_answer": "不回答",
   "approval.other": "其他回答",
-  "approval.question": "可以这样做吗？",
   "approval.somebody": "另一台设备",
   "approval.unknown": "还没回答就与它的电脑失去了联系；它是否仍在询问，无法得知。",
   "approval.was.allow_always": "已在 {who} 上设为始终允许",
@@ -35,6 +34,14 @@ export const zh = Object.freeze({
   "approval.was.other": "已在 {who} 上回答“{option}”",
   "approval.why": "为什么拒绝？代理会读到（可以留空）。",
   "approval.withdrawn": "不再询问：代理已撤回，或已在它自己的终端里回答。",
+
+  "approval.yes": "是",
+
+  "asked.answer": "它有一个问题",
+  "asked.edit_file": "更改文件吗？",
+  "asked.other": "可以这样做吗？",
+  "asked.run_command": "运行命令吗？",
+  "asked.use_tool": "使用工具吗？",
 
   "block.image": "图片，{type}：未获取",
   "block.reference": "引用",
@@ -327,6 +334,7 @@ export const zh = Object.freeze({
   "state.running": "运行中",
   "state.waiting": "等待",
 
+  "thread.count": { other: "{count} 条" },
   "thread.close": "收起子代理",
   "thread.open": { other: "子代理做了什么：{count} 条" },
 
@@ -377,7 +385,7 @@ export const zh = Object.freeze({
   "verb.start.done": "已开始。",
 
   "why.already_owned": "Ekiden 已在运行它",
-  "why.held_elsewhere": "另一个程序在写它：",
+  "why.held_elsewhere": "另一个程序在写它",
   "why.no_turn": "没有回合在运行",
   "why.not_indexed": "它的正文还不在索引里",
   "why.not_owned": "这个会话不由 Ekiden 运行；请先在这里继续",
