@@ -13,6 +13,7 @@ from ekiden.sessions.wire import (
     Ability,
     FeedApproval,
     FeedApprovalEnd,
+    FeedGrew,
     FeedMessage,
     FeedSession,
     FeedTurn,
@@ -21,6 +22,7 @@ from ekiden.sessions.wire import (
     Rung,
     SessionState,
 )
+from ekiden.transcript.items import ItemKind
 from sessions.room import DESK, PHONE, Room, items_entry, message_item
 
 pytestmark = pytest.mark.anyio
@@ -271,6 +273,26 @@ async def test_a_host_that_repeats_its_old_report_takes_the_loss_back(room: Room
     await room.back()
     await room.tell(FeedSession(report))
     assert (await room.view(report.session_id)).session.state is SessionState.RUNNING
+
+
+@pytest.mark.parametrize("word", ["piece", "question"])
+async def test_a_runtimes_own_word_is_proof_that_its_turn_runs(room: Room, word: str) -> None:
+    """After a break of the connection the turn goes on: its next piece or question takes the loss back."""
+    session_id = await room.session()
+    await room.tell(FeedTurn(session_id, "trn_1", "running", proof_at="2026-01-01T00:00:00Z"))
+    await room.lose()
+    await room.back()
+    assert (await room.arrive()).lost == (session_id,)
+    other = FeedGrew(session_id, "trn_0", "itm_0", ItemKind.MESSAGE, 0, "late")
+    await room.tell(other)
+    assert (await room.view(session_id)).session.state is SessionState.LOST
+    if word == "piece":
+        await room.tell(FeedGrew(session_id, "trn_1", "itm_1", ItemKind.MESSAGE, 3, "more"))
+    else:
+        await room.tell(FeedApproval(room.approval(session_id)))
+    assert (await room.view(session_id)).session.state is SessionState.RUNNING
+    assert (await room.arrive()).lost == ()
+    await room.interrupt(session_id, "trn_1")
 
 
 async def test_a_host_may_be_seen_before_it_reports_itself(room: Room) -> None:

@@ -52,6 +52,7 @@ from ekiden.sessions.rules import (
     decide_mark,
     decide_message,
     decide_turn,
+    proven_turn,
 )
 from ekiden.sessions.wire import (
     FeedAnswer,
@@ -152,7 +153,7 @@ class _Feed:
                 if entry.state != TurnState.RUNNING:
                     grown[:] = [piece for piece in grown if piece.turn_id != entry.turn_id]
             case FeedGrew() | FeedGrown():
-                await self._session(entry.session_id)
+                await self._hear(await self._session(entry.session_id), entry.turn_id)
                 grown.append(entry)
             case FeedApproval():
                 await self._take_approval(entry)
@@ -177,6 +178,14 @@ class _Feed:
                 raise NotFound
             self._sessions[session_id] = kept
         return kept
+
+    async def _hear(self, kept: KeptSession, turn_id: str) -> None:
+        """A runtime's own word of a turn that counts as lost with its host is the proof that it runs."""
+        if not kept.lost or kept.report.turn_id != turn_id:
+            return
+        turn = await load_turn(self._tx, kept.session_id, turn_id)
+        if turn is not None and turn.state is TurnState.LOST:
+            await tell_turn(self._tx, kept, proven_turn(turn, self._tx.now), self._actor)
 
     async def _take_session(self, entry: FeedSession) -> None:
         report = entry.session
@@ -274,6 +283,7 @@ class _Feed:
         )
         if whole is None:
             return
+        await self._hear(kept, asked.turn_id)
         await tell_approval(self._tx, kept, fit_approval(whole), self._actor)
         kept.approvals_open += 1
         kept.changed = True

@@ -16,8 +16,8 @@ ON CONFLICT (team_id, host_id) DO UPDATE
 SET name = excluded.name, report = excluded.report, here = excluded.here, seen_at = excluded.seen_at;
 
 -- name: marks_of_host
--- How far the items of each session of a computer were told.
-SELECT session_id, mark FROM sessions WHERE team_id = :team_id AND host_id = :host_id;
+-- How far the items of each session of a computer were told, and which were lost with it.
+SELECT session_id, mark, lost FROM sessions WHERE team_id = :team_id AND host_id = :host_id;
 
 -- name: session
 -- One session with its computer, or nothing.

@@ -384,6 +384,11 @@ def lost_turn(running: Turn, reason: str) -> Turn:
     return replace(running, state=TurnState.LOST, reason=reason)
 
 
+def proven_turn(lost: Turn, at: str) -> Turn:
+    """A lost turn of which its runtime has just been heard: it runs."""
+    return replace(lost, state=TurnState.RUNNING, reason="", proof_at=max(at, lost.proof_at))
+
+
 def decide_interrupt(turn: Turn | None, report: SessionReport, turn_id: str, by: Person) -> Turn | None:
     """A person wants the turn that they see to stop; `None` if that was asked before.
 

@@ -85,7 +85,11 @@ async def report_host(tx: Transaction, host_id: str, report: HostReport, *, acto
         known.report = report
         await tell_host(tx, known, actor)
     rows = await tx.rows("sessions.marks_of_host", team_id=tx.team_id, host_id=host_id)
-    return Welcome(boot_id=boot_id, marks={row["session_id"]: row["mark"] for row in rows})
+    return Welcome(
+        boot_id=boot_id,
+        marks={row["session_id"]: row["mark"] for row in rows},
+        lost=tuple(row["session_id"] for row in rows if row["lost"]),
+    )
 
 
 async def host_back(tx: Transaction, host_id: str, at: str = "") -> None:
