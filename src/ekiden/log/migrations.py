@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ekiden.kernel.errors import StoreNewer, Unavailable
-from ekiden.log.sqlite_connection import APPLICATION_ID, own
+from ekiden.log.sqlite_connection import APPLICATION_ID, own, prepare_writer
 
 ENGINE = "sqlite"
 _FILE = re.compile(r"(?P<number>\d{4})_(?P<name>[a-z0-9_]+)(?:\.(?P<engine>[a-z]+))?\.sql\Z")
+_AFTER_SEMICOLON = re.compile(r"(?<=;)")
 _HAS_TABLE = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1"
 _VERSION = "schema_version"
 
@@ -55,23 +56,29 @@ def read_migrations(files: Iterable[tuple[str, str]] | None = None) -> tuple[Mig
 
 
 def split(text: str) -> list[str]:
-    """The statements of an SQL text, without their semicolons' company.
+    """The statements of an SQL text, in order.
 
     Raises:
         ValueError: if the last statement has no end.
     """
     statements: list[str] = []
     waiting = ""
-    for line in text.splitlines(keepends=True):
-        if not waiting.strip() and (not line.strip() or line.lstrip().startswith("--")):
-            continue
-        waiting += line
+    for piece in _AFTER_SEMICOLON.split(text):
+        waiting += piece
         if sqlite3.complete_statement(waiting):
-            statements.append(waiting.strip())
+            statements.append(_without_leading_comments(waiting))
             waiting = ""
-    if waiting.strip():
-        raise ValueError(f"this statement has no end: {waiting.strip()[:60]}")
+    rest = _without_leading_comments(waiting)
+    if rest:
+        raise ValueError(f"this statement has no end: {rest[:60]}")
     return statements
+
+
+def _without_leading_comments(statement: str) -> str:
+    lines = statement.strip().splitlines()
+    while lines and (not lines[0].strip() or lines[0].lstrip().startswith("--")):
+        del lines[0]
+    return "\n".join(lines)
 
 
 def version_of(connection: sqlite3.Connection) -> int:
@@ -109,7 +116,7 @@ def refuse_newer(version: int, newest: int) -> None:
 def migrate(
     connection: sqlite3.Connection, migrations: tuple[Migration, ...], *, log_id: str, made_at: str
 ) -> tuple[int, int]:
-    """Brings the database to the newest step and returns (version before, version after).
+    """Brings the database to the newest step, ready to be written, and returns (version before, version after).
 
     `log_id` and `made_at` are written when the database is made. A step that fails leaves the database at the
     step before it.
@@ -121,6 +128,7 @@ def migrate(
     newest = migrations[-1].number
     before = version_of(connection)
     refuse_newer(before, newest)
+    prepare_writer(connection)
     for step in migrations[before:]:
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -47,7 +47,7 @@ def own(query: str) -> str:
 
 
 def connect(location: Path | str, *, reader: bool = False) -> sqlite3.Connection:
-    """A connection to a database file, or to a new database in memory for `:memory:`.
+    """A connection to a database file, or to a new database in memory for `:memory:`. It touches nothing yet.
 
     Raises:
         sqlite3.Error: if it cannot be opened.
@@ -61,13 +61,16 @@ def connect(location: Path | str, *, reader: bool = False) -> sqlite3.Connection
     )
     if reader:
         connection.execute("PRAGMA query_only = ON")
-        return connection
-    connection.execute("PRAGMA journal_mode = WAL")
+    return connection
+
+
+def prepare_writer(connection: sqlite3.Connection) -> None:
+    """Makes a connection to a database that is known to be ours the one that writes."""
+    connection.execute("PRAGMA journal_mode = WAL").fetchall()
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute(f"PRAGMA journal_size_limit = {limits.LOG_WAL_BYTES_MAX}")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {limits.LOG_CHECKPOINT_BYTES // _PAGE_BYTES}")
-    return connection
+    connection.execute(f"PRAGMA journal_size_limit = {limits.LOG_WAL_BYTES_MAX}").fetchall()
+    connection.execute(f"PRAGMA wal_autocheckpoint = {limits.LOG_CHECKPOINT_BYTES // _PAGE_BYTES}").fetchall()
 
 
 def fault_of_database(error: BaseException) -> str:
