@@ -1,0 +1,462 @@
+"""Pages of a session, read from any place of its file without reading the rest.
+
+A page towards the beginning reads a window of whole lines backwards from its cursor and folds it. The window
+grows, up to a bound, until it holds enough items. An item stands where its first line does: lines behind the
+cursor are read along, up to a bound, for the results of the window's calls, and results of earlier calls are left
+to the page that has the call. What only a whole reading can know (abandoned
+branches, gaps in the tree) is taken from the import where it has been there.
+
+A cursor is the file's mark (content, revision, byte), so one of an earlier revision is told apart. Before the
+first line of a file come, in this order: the parent's lines for a session that branches from it by reference,
+then earlier revisions from the copy.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ekiden.host import copies
+from ekiden.host.follow import Mark, parse_mark
+from ekiden.host.lines import ByteSource, NewlineIndex, head_of, last_line_end, lines_forward, window_start
+from ekiden.host.store import FileRow, Store, file_of, newlines_of
+from ekiden.host.unpacked import Opened, Opener
+from ekiden.kernel.errors import EkidenError, Forbidden, Invalid, NotFound
+from ekiden.kernel.limits import (
+    PAGE_AHEAD_BYTES_MAX,
+    PAGE_BYTES_MAX,
+    PAGE_ROWS_DEFAULT,
+    PAGE_ROWS_MAX,
+    PAGE_WINDOW_BYTES,
+    PAGE_WINDOW_BYTES_MAX,
+    RAW_LINE_CHARS_MAX,
+    TAIL_PRIME_BYTES_MAX,
+)
+from ekiden.sessions.wire import ItemPage, RawLine, RawPage
+from ekiden.transcript.items import Item, ItemKind, ToolState, encode_item
+from ekiden.transcript.reading import Line
+from ekiden.vendors.port import Vendor
+
+OF_THE_WHOLE = frozenset({"gap", "branch", "cycle", "orphan_result"})
+"""Notices that a reading of a part cannot judge."""
+_OPEN_STATES = frozenset({ToolState.PENDING, ToolState.RUNNING})
+_PARENTS_MAX = 16
+
+
+@dataclass(slots=True)
+class _Read:
+    """What folding a window gave: items in file order with the start of the line that gave each first."""
+
+    items: dict[str, Item] = field(default_factory=dict[str, Item])
+    starts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def take(self, items: Iterable[Item], start: int) -> None:
+        for item in items:
+            self.items[item.id] = item
+            self.starts.setdefault(item.id, start)
+
+
+def _bounded(limit: int | None) -> int:
+    return max(1, min(limit or PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX))
+
+
+class Pages:
+    """Answers questions for pages of one host's sessions. Reads files: call it from a thread."""
+
+    def __init__(self, store: Store, opener: Opener, vendors: Callable[[str], Vendor]) -> None:
+        self._store = store
+        self._opener = opener
+        self._vendors = vendors
+
+    def page(
+        self,
+        row: FileRow,
+        *,
+        before: str = "",
+        after: str = "",
+        limit: int | None = None,
+        running: bool = False,
+        idle_open_line: bool = False,
+    ) -> ItemPage:
+        """A page of the session whose file is `row`.
+
+        `running`: a writer is proven alive, so calls without a result are still open. `idle_open_line`: show
+        what the last line would be if it ended here.
+
+        Raises:
+            Invalid: for a cursor that is not one.
+            NotFound: if there is neither file nor copy.
+        """
+        wanted = _bounded(limit)
+        if before.startswith("copy."):
+            return self._kept(row, before, wanted)
+        mark = parse_mark(before or after) if before or after else None
+        if (before or after) and mark is None:
+            raise Invalid("The cursor is not one that this session gave out.", hint="Start without a cursor.")
+        owner = self._of_mark(row, mark)
+        try:
+            opened = self._opener.open(self._vendors(row.vendor), owner.found())
+        except (NotFound, Forbidden):
+            return self._kept(row, "", wanted)
+        with opened:
+            head = head_of(opened.source)
+            if mark is not None and (
+                mark.head != head or (owner.head == head and mark.revision != owner.revision)
+            ):
+                if before:
+                    return self._kept(row, f"copy.{row.id}.{mark.revision}", wanted)
+                raise Invalid("The file was rewritten since this page was read.", hint="Start without a cursor.")
+            if after:
+                assert mark is not None
+                return self._forwards(owner, opened, mark.offset, wanted)
+            return self._backwards(
+                row, owner, opened, mark.offset if mark else None, wanted, running, idle_open_line
+            )
+
+    def _of_mark(self, row: FileRow, mark: Mark | None) -> FileRow:
+        """The file that a cursor is of: the session's own, or one that it branches from by reference."""
+        if mark is None or not row.head or mark.head == row.head:
+            return row
+        for parent, _ in self._parents(row):
+            if parent.head == mark.head:
+                return parent
+        return row
+
+    def _parents(self, row: FileRow) -> list[tuple[FileRow, int]]:
+        """Each file that `row` continues by reference, nearest first, with the ordinal that it counts up to."""
+        parents: list[tuple[FileRow, int]] = []
+        while row.facts and row.facts.history_base and len(parents) < _PARENTS_MAX:
+            native_id, ordinal = row.facts.history_base
+            parent = self._store.read(
+                lambda connection, native=native_id, of=row.vendor: file_of(connection, of, native)
+            )
+            if parent is None or any(parent.id == seen.id for seen, _ in parents):
+                break
+            parents.append((parent, ordinal))
+            row = parent
+        return parents
+
+    def _backwards(
+        self,
+        row: FileRow,
+        owner: FileRow,
+        opened: Opened,
+        offset: int | None,
+        wanted: int,
+        running: bool,
+        idle_open_line: bool,
+    ) -> ItemPage:
+        source = opened.source
+        size = source.size()
+        newest = offset is None
+        whole_end = last_line_end(source, size)
+        end = whole_end if offset is None else min(offset, whole_end)
+        newlines = self._newlines(owner)
+        window = PAGE_WINDOW_BYTES
+        while True:
+            start = window_start(source, end, window)
+            read = self._fold(owner, source, start, end, whole_end, newlines, running, newest and idle_open_line)
+            items = self._judged(owner, read, whole=start == 0)
+            if len(items) >= wanted or start == 0 or window >= PAGE_WINDOW_BYTES_MAX:
+                break
+            window *= 4
+        page, first = _newest(items, read.starts, wanted, start)
+        page = self._with_dropped(owner, page, read.starts, first, None if newest else end)
+        head = owner.head or head_of(source)
+        notices = list(opened.notices)
+        if first > 0:
+            return ItemPage(
+                items=tuple(page),
+                before=str(Mark(head, owner.revision, first)),
+                after=str(Mark(head, owner.revision, end)),
+                total_lines=newlines.rows if newlines.end >= whole_end else None,
+                notices=tuple(notices),
+            )
+        return ItemPage(
+            items=tuple(page),
+            before=self._before_first(row, owner),
+            after=str(Mark(head, owner.revision, end)) if head else "",
+            total_lines=newlines.rows if newlines.end >= whole_end else None,
+            notices=tuple(notices),
+        )
+
+    def _with_dropped(
+        self, row: FileRow, page: list[Item], starts: dict[str, int], first: int, end: int | None
+    ) -> list[Item]:
+        """The page with what was seen live in its range and then dropped by the vendor."""
+        dropped = self._store.read(
+            lambda connection: copies.dropped(connection, row.vendor, row.native_id, first, end)
+        )
+        here = {item.id for item in page}
+        for position, item in dropped:
+            if item.id in here:
+                continue
+            index = next((i for i, one in enumerate(page) if starts.get(one.id, 0) >= position), len(page))
+            page.insert(index, item)
+            starts[item.id] = position
+        return page
+
+    def _before_first(self, row: FileRow, owner: FileRow) -> str:
+        """The cursor before a file's first line."""
+        chain = [(row, 0), *self._parents(row)]
+        position = next((index for index, (file, _) in enumerate(chain) if file.id == owner.id), 0)
+        for parent, ordinal in chain[position + 1 :]:
+            offset = self._offset_of(parent, ordinal)
+            if offset:
+                return str(Mark(parent.head, parent.revision, offset))
+        earlier = self._store.read(lambda connection: copies.revisions(connection, row.id))
+        for revision in earlier:
+            if revision < row.revision:
+                return f"copy.{row.id}.{revision}"
+        return ""
+
+    def _offset_of(self, parent: FileRow, ordinal: int) -> int | None:
+        """Where the row with this ordinal begins in `parent`; ordinals are counted on through the parents."""
+        first = parent.facts.history_base[1] if parent.facts and parent.facts.history_base else 0
+        if ordinal <= first:
+            return None
+        try:
+            with self._opener.open(self._vendors(parent.vendor), parent.found()) as opened:
+                index = self._newlines(parent)
+                found = index.start_of(opened.source, ordinal - first)
+                if found is None:
+                    index = NewlineIndex()
+                    for line in lines_forward(opened.source, 0, opened.source.size()):
+                        index.add(line)
+                        if index.rows >= ordinal - first:
+                            break
+                    found = index.end
+                return found
+        except EkidenError:
+            return None
+
+    def _newlines(self, row: FileRow) -> NewlineIndex:
+        revision, index = self._store.read(lambda connection: newlines_of(connection, row.id))
+        return index if revision == row.revision else NewlineIndex()
+
+    def _fold(
+        self,
+        row: FileRow,
+        source: ByteSource,
+        start: int,
+        end: int,
+        whole_end: int,
+        newlines: NewlineIndex,
+        running: bool,
+        idle_open_line: bool,
+    ) -> _Read:
+        fold = self._vendors(row.vendor).fold(row.found())
+        read = _Read()
+        number = newlines.number_at(source, start)
+        for line in lines_forward(source, start, end, number=number):
+            read.take(fold.feed(line), line.start)
+        ahead = end
+        for line in lines_forward(source, end, min(whole_end, end + PAGE_AHEAD_BYTES_MAX)):
+            if not _open_calls(read):
+                break
+            ahead = line.end + 1
+            for item in fold.feed(line):
+                if item.id in read.items:
+                    read.items[item.id] = item
+        if ahead >= whole_end and not running:
+            for item in fold.finish():
+                if item.id in read.items:
+                    read.items[item.id] = item
+                elif start <= item.source.start < end:
+                    read.take([item], item.source.start)
+        if idle_open_line and source.size() > whole_end:
+            rest = source.read(whole_end, source.size() - whole_end)
+            if b"\n" not in rest:
+                line = Line(rest, whole_end, whole_end + len(rest), complete=False)
+                read.take((msgspec.structs.replace(item, provisional=True) for item in fold.feed(line)), whole_end)
+        return read
+
+    def _judged(self, row: FileRow, read: _Read, *, whole: bool) -> list[tuple[str, Item]]:
+        """Items in file order; what only a whole reading knows is taken from the import."""
+        ordered = sorted(read.items, key=read.starts.__getitem__)
+        if whole:
+            return [(item_id, read.items[item_id]) for item_id in ordered]
+        marks = self._store.read(lambda connection: copies.marks_of(connection, row.id, row.revision, ordered))
+        judged: list[tuple[str, Item]] = []
+        for item_id in ordered:
+            item = read.items[item_id]
+            known = marks.get(item_id)
+            if item.kind is ItemKind.NOTICE and item.note in OF_THE_WHOLE and known is None:
+                continue
+            if known is not None and known != item.abandoned:
+                item = msgspec.structs.replace(item, abandoned=known)
+            judged.append((item_id, item))
+        return judged
+
+    def _forwards(self, row: FileRow, opened: Opened, offset: int, wanted: int) -> ItemPage:
+        source = opened.source
+        whole_end = last_line_end(source, source.size())
+        fold = self._vendors(row.vendor).fold(row.found())
+        start = window_start(source, min(offset, whole_end), TAIL_PRIME_BYTES_MAX)
+        for line in lines_forward(source, start, min(offset, whole_end)):
+            fold.feed(line)
+        read = _Read()
+        position = min(offset, whole_end)
+        number = self._newlines(row).number_at(source, position)
+        for line in lines_forward(source, position, whole_end, number=number):
+            if len(read.items) >= wanted:
+                break
+            read.take(fold.feed(line), line.start)
+            position = line.end + 1
+        items = [item for _, item in self._judged(row, read, whole=False)]
+        at_end = position >= whole_end
+        return ItemPage(
+            items=tuple(items),
+            before=str(Mark(row.head or head_of(source), row.revision, offset)),
+            after="" if at_end else str(Mark(row.head or head_of(source), row.revision, position)),
+            notices=opened.notices,
+        )
+
+    def _kept(self, row: FileRow, cursor: str, wanted: int) -> ItemPage:
+        """A page of the copy. Its cursors are `copy.FILE.REVISION` and `copy.FILE.REVISION.CHUNK.INDEX`."""
+        place: tuple[int, int] | None = None
+        file_id, revision = row.id, -1
+        if cursor:
+            parts = cursor.split(".")[1:]
+            if len(parts) not in (2, 4) or not all(part.isdigit() and len(part) < 18 for part in parts):
+                raise Invalid("The cursor is not one that this session gave out.", hint="Start without a cursor.")
+            numbers = [int(part) for part in parts]
+            if numbers[0] != row.id:
+                raise Invalid("The cursor is of another session.", hint="Start without a cursor.")
+            revision = numbers[1]
+            place = (numbers[2], numbers[3]) if len(numbers) == 4 else None
+        held = self._store.read(lambda connection: copies.revisions(connection, file_id))
+        if revision < 0:
+            if not held:
+                raise NotFound("Neither the session's file nor a copy of it is on this computer.")
+            revision = held[0]
+        items, place = self._store.read(
+            lambda connection: copies.kept_page(connection, file_id, revision, place, wanted)
+        )
+        earlier = next((older for older in held if older < revision), None)
+        if place is not None:
+            before = f"copy.{file_id}.{revision}.{place[0]}.{place[1]}"
+        else:
+            before = f"copy.{file_id}.{earlier}" if earlier is not None else ""
+        notices = ["source_gone"] if row.gone_at else []
+        if revision < row.revision:
+            notices.append("earlier_revision")
+        if row.trimmed:
+            notices.append("copy_trimmed")
+        return ItemPage(items=tuple(items), before=before, from_copy=True, notices=tuple(notices))
+
+    def item(self, row: FileRow, item_id: str) -> Item:
+        """One item, whole: from its place in the file, else from the copy.
+
+        Raises:
+            NotFound: if neither has it.
+        """
+        kept = self._store.read(lambda connection: copies.kept_item(connection, row.id, item_id))
+        vendor = self._vendors(row.vendor)
+        try:
+            with self._opener.open(vendor, row.found()) as opened:
+                source = opened.source
+                whole_end = last_line_end(source, source.size())
+                if kept is not None and kept[2] == row.revision and kept[1] < whole_end:
+                    found = self._item_at(row, source, item_id, kept[1], whole_end)
+                else:
+                    found = self._item_searched(row, source, item_id, whole_end)
+                if found is not None:
+                    return found
+        except (NotFound, Forbidden):
+            pass
+        if kept is None or kept[0] is None:
+            raise NotFound("This session has no such item.")
+        return kept[0]
+
+    def _item_at(self, row: FileRow, source: ByteSource, item_id: str, start: int, whole_end: int) -> Item | None:
+        begin = window_start(source, start, TAIL_PRIME_BYTES_MAX) if start else 0
+        fold = self._vendors(row.vendor).fold(row.found())
+        found: Item | None = None
+        for line in lines_forward(source, begin, min(whole_end, start + PAGE_WINDOW_BYTES_MAX)):
+            for item in fold.feed(line):
+                if item.id == item_id:
+                    found = item
+            settled = found is not None and (found.tool is None or found.tool.state not in _OPEN_STATES)
+            if line.start >= start and (settled or line.start > start + PAGE_AHEAD_BYTES_MAX):
+                break
+        return found
+
+    def _item_searched(self, row: FileRow, source: ByteSource, item_id: str, whole_end: int) -> Item | None:
+        """For a file that the import has not read yet: the newest part of it."""
+        fold = self._vendors(row.vendor).fold(row.found())
+        found: Item | None = None
+        for line in lines_forward(source, window_start(source, whole_end, PAGE_WINDOW_BYTES_MAX), whole_end):
+            for item in fold.feed(line):
+                if item.id == item_id:
+                    found = item
+        return found
+
+    def raw(self, row: FileRow, *, before: str = "", limit: int | None = None) -> RawPage:
+        """Lines of the native file as they are, newest page first.
+
+        Raises:
+            NotFound: if the file is gone.
+            Invalid: for a cursor that is not of this file as it is now.
+        """
+        wanted = _bounded(limit)
+        with self._opener.open(self._vendors(row.vendor), row.found()) as opened:
+            source = opened.source
+            head = head_of(source) or "0"
+            end = source.size()
+            if before:
+                mark = parse_mark(before)
+                if mark is None or mark.head != head or mark.offset > end:
+                    raise Invalid(
+                        "The cursor is not one of this file as it is now.", hint="Start without a cursor."
+                    )
+                end = mark.offset
+            complete = last_line_end(source, end)
+            window = PAGE_WINDOW_BYTES
+            while True:
+                start = window_start(source, complete, window)
+                lines = list(lines_forward(source, start, end, open_line=True))
+                if len(lines) >= wanted or start == 0 or window >= PAGE_WINDOW_BYTES_MAX:
+                    break
+                window *= 4
+            lines = lines[-wanted:]
+            kept: list[Line] = []
+            size = 0
+            for line in reversed(lines):
+                size += min(len(line.raw), RAW_LINE_CHARS_MAX)
+                if kept and size > PAGE_BYTES_MAX:
+                    break
+                kept.append(line)
+            kept.reverse()
+            first = kept[0].start if kept else 0
+            number = self._newlines(row).number_at(source, first) if kept else 0
+            shown = tuple(_raw_line(line, number + index if number else 0) for index, line in enumerate(kept))
+            return RawPage(lines=shown, before=str(Mark(head, row.revision, first)) if first else "")
+
+
+def _raw_line(line: Line, number: int) -> RawLine:
+    text = line.raw[: 4 * RAW_LINE_CHARS_MAX].decode("utf-8", "replace")[:RAW_LINE_CHARS_MAX]
+    cut = (line.end - line.start) - len(text.encode("utf-8", "surrogatepass"))
+    return RawLine(line=number, start=line.start, text=text, cut_bytes=max(0, cut))
+
+
+def _open_calls(read: _Read) -> bool:
+    return any(item.tool is not None and item.tool.state in _OPEN_STATES for item in read.items.values())
+
+
+def _newest(
+    items: list[tuple[str, Item]], starts: dict[str, int], wanted: int, start: int
+) -> tuple[list[Item], int]:
+    """(the newest items that fit a page, where the first of their lines begins). Items of one line stay together.
+    Lines of the window before the first item are left for the next page: what they belong to may stand before."""
+    index = len(items)
+    size = 0
+    while index > 0 and len(items) - index < wanted:
+        size += len(encode_item(items[index - 1][1]))
+        if size > PAGE_BYTES_MAX and index < len(items):
+            break
+        index -= 1
+    while 0 < index < len(items) and starts[items[index - 1][0]] == starts[items[index][0]]:
+        index -= 1
+    page = [item for _, item in items[index:]]
+    return page, (starts[page[0].id] if (page and start > 0) or index > 0 else start)

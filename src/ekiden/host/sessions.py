@@ -1,0 +1,167 @@
+"""The sessions of this computer as the host holds them, and the report of each."""
+
+import time
+from dataclasses import dataclass, field
+
+import msgspec
+
+from ekiden.host.follow import Tail
+from ekiden.host.liveness import Evidence, standing
+from ekiden.host.projects import Projects
+from ekiden.host.store import FileRow
+from ekiden.kernel import canonical
+from ekiden.kernel.clock import iso
+from ekiden.kernel.ids import Prefix, derived_id
+from ekiden.sessions.wire import SessionReport, SessionState
+from ekiden.transcript.reading import Drift, Facts
+from ekiden.vendors.port import Owner, Vendor
+
+_TITLE_CHARS_MAX = 200
+
+
+def session_id_of(host_id: str, vendor: str, native_id: str) -> str:
+    """The id of a native session; joins what is mirrored with what is owned."""
+    return derived_id(Prefix.SESSION, host_id, vendor, native_id)
+
+
+@dataclass(slots=True)
+class Ownership:
+    """What the supervisor knows of a session that belongs to Ekiden."""
+
+    pid: int = 0
+    turn_id: str = ""
+    asks: bool = False
+    foreign: str = ""
+    released: bool = False
+
+
+@dataclass(slots=True)
+class Tracked:
+    """One session. `row` is its main file, None for an owned session that has not written one yet."""
+
+    session_id: str
+    vendor: Vendor
+    native_id: str
+    row: FileRow | None = None
+    facts: Facts = field(default_factory=Facts)
+    """The newest that is known: from the store, then from following."""
+    title: str = ""
+    """Kept by the vendor outside the file."""
+    tail: Tail | None = None
+    hub_mark: str = ""
+    """What the hub holds."""
+    start_at: int = 0
+    """Where following begins for a hub that holds nothing: the size when the session was first seen."""
+    grew_at: float = 0.0
+    proof_at: float = 0.0
+    owner: Owner | None = None
+    ownership: Ownership | None = None
+    origin: str = ""
+    parent_session_id: str = ""
+    cwd: str = ""
+    model: str = ""
+    notices: set[str] = field(default_factory=set[str])
+    told_core: str = ""
+    told_whole: str = ""
+    known_to_hub: bool = False
+    provisional_of: tuple[int, int] = (0, 0)
+
+    @property
+    def file_there(self) -> bool:
+        return self.row is not None and not self.row.gone_at
+
+    @property
+    def listed(self) -> bool:
+        """Whether it is a session for people: helper runs, sub-agents' files and files without a message are
+        not; a file that cannot be read is, so that it is seen."""
+        if self.row is not None and self.row.deleted_at:
+            return False
+        if self.ownership is not None or self.origin:
+            return True
+        facts = self.facts
+        if facts.is_helper or facts.is_subagent:
+            return False
+        return bool(facts.messages or facts.first_prompt or facts.drift is not Drift.NONE or self.known_to_hub)
+
+
+def report_of(tracked: Tracked, projects: Projects, *, installed: bool, extra: frozenset[str]) -> SessionReport:
+    """The whole account of one session now. `extra` are notices that hold for the whole host."""
+    facts, row, now = tracked.facts, tracked.row, time.time()
+    ownership = tracked.ownership
+    stand = standing(
+        Evidence(
+            now=now,
+            label=tracked.vendor.label,
+            installed=installed,
+            owned_pid=ownership.pid if ownership else 0,
+            owned=ownership is not None and not ownership.released,
+            owned_turn=ownership.turn_id if ownership else "",
+            asks=ownership.asks if ownership else False,
+            foreign=ownership.foreign if ownership else "",
+            owner=tracked.owner,
+            file_there=tracked.file_there or row is None,
+            copied=row is None or not row.trimmed,
+            turn_open=facts.turn_open,
+            turn_id=facts.turn_id,
+            grew_at=tracked.grew_at,
+            modified_at=row.modified_at if row else 0.0,
+            proof_at=tracked.proof_at,
+            drift=facts.drift,
+        )
+    )
+    if stand.state in (SessionState.RUNNING, SessionState.WAITING):
+        tracked.proof_at = stand.proof_at
+    elif stand.state is SessionState.IDLE:
+        tracked.proof_at = 0.0
+    notices = set(tracked.notices) | extra
+    if row is not None:
+        if row.gone_at:
+            notices.add("source_gone")
+        if row.compressed:
+            notices.add("compressed")
+        if row.trimmed:
+            notices.add("copy_trimmed")
+    if ownership is not None and ownership.foreign:
+        notices.add("foreign_writer")
+    cwd = facts.cwd or tracked.cwd
+    title = tracked.title or facts.title or facts.first_prompt
+    return SessionReport(
+        session_id=tracked.session_id,
+        vendor=tracked.vendor.name,
+        native_id=tracked.native_id,
+        title=canonical.whole_text(" ".join(title.split())[:_TITLE_CHARS_MAX]),
+        cwd=cwd,
+        project=projects.of(cwd),
+        git_branch=facts.git_branch,
+        model=facts.model or tracked.model,
+        vendor_version=facts.vendor_version,
+        created_at=facts.created_at,
+        updated_at=facts.updated_at or (iso(row.modified_at) if row else iso(now)),
+        state=stand.state,
+        turn_id=stand.turn_id,
+        proof_at=iso(stand.proof_at) if stand.proof_at else "",
+        rung=stand.rung,
+        level=stand.level,
+        evidence=stand.evidence,
+        holder=stand.holder,
+        abilities=stand.abilities,
+        parent_session_id=tracked.parent_session_id,
+        origin=tracked.origin,
+        file=row.path if row else "",
+        size=row.size if row else 0,
+        rows=facts.rows,
+        messages=facts.messages,
+        unknown_rows=facts.unknown_rows,
+        unreadable_rows=facts.unreadable_rows,
+        drift=facts.drift.value,
+        notices=tuple(sorted(notices)),
+    )
+
+
+def digests(report: SessionReport) -> tuple[str, str]:
+    """(of what is told at once when it changes, of the whole but the time of proof)."""
+    whole = msgspec.structs.replace(report, proof_at="")
+    core = msgspec.structs.replace(
+        whole, size=0, rows=0, messages=0, unknown_rows=0, unreadable_rows=0, updated_at=""
+    )
+    return canonical.digest(core)[:24], canonical.digest(whole)[:24]
