@@ -23,7 +23,9 @@ from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.cursors import Cursor
 from ekiden.kernel.errors import TooMany, Unauthenticated
 from ekiden.kernel.limits import (
-    PAGE_ROWS_MAX,
+    REPLAY_PAGE_BYTES,
+    REPLAY_PAGE_EVENTS_MAX,
+    REPLAY_PAGE_EVENTS_MIN,
     STREAM_BEAT_S,
     STREAM_CHUNK_BYTES_MAX,
     STREAM_REPLAY_EVENTS_MAX,
@@ -101,6 +103,7 @@ class Stream:
         self._gone = False
         self._position = 0
         self._seq = 0
+        self._page_events = REPLAY_PAGE_EVENTS_MIN
         self._hosts_linked: list[str] = []
 
     # What others do to it
@@ -230,7 +233,8 @@ class Stream:
                 passing("stream.reset", {"reason": "too_far", "cursor": str(log.cursor(known))}).data
             )
             return known
-        page = await log.events(team_id, seq, topics=self.topics, limit=PAGE_ROWS_MAX)
+        limit = self._page_events
+        page = await log.events(team_id, seq, topics=self.topics, limit=limit)
         oldest, _ = await log.bounds(team_id)
         if oldest > seq + 1:
             gap = {
@@ -246,8 +250,8 @@ class Stream:
         ]
         for piece in _pieces([frame.data for frame in told]):
             await self._write(piece)
-        whole = len(page) < PAGE_ROWS_MAX
-        return known if whole else min(known, page[-1].seq)
+        self._page_events = _next_page(limit, sum(len(event.body) for event in page))
+        return known if len(page) < limit else min(known, page[-1].seq)
 
     async def _follow(self) -> None:
         ring = self.live.ring
@@ -282,6 +286,14 @@ class Stream:
         finally:
             self.live.ring.unwait(waiter)
             self._waiter = None
+
+
+def _next_page(limit: int, size: int) -> int:
+    """How many events to read at once next, after `limit` of them came to `size` bytes: small ones many at once,
+    large ones few."""
+    if size > REPLAY_PAGE_BYTES:
+        return max(REPLAY_PAGE_EVENTS_MIN, limit // 4)
+    return min(REPLAY_PAGE_EVENTS_MAX, limit * 4) if size < REPLAY_PAGE_BYTES // 4 else limit
 
 
 def _pieces(parts: Sequence[bytes]) -> list[bytes]:
