@@ -10,6 +10,7 @@ from ekiden.access.routes import NewKey
 from ekiden.access.rules import Kind
 from ekiden.kernel import limits
 from ekiden.kernel.errors import Invalid
+from ekiden.log.port import Actor
 
 pytestmark = pytest.mark.anyio
 
@@ -62,8 +63,6 @@ async def test_pages_show_every_line_once_newest_first(room):
 
 async def test_only_access_is_in_it(room):
     async def verb(tx):
-        from ekiden.log.port import Actor
-
         tx.append("session.reported", {}, topics=["session:ses_1", "team"], actor=Actor("pri_1"))
 
     await room.log.write(room.team_id, verb)

@@ -4,6 +4,7 @@ import sqlite3
 
 import msgspec
 import pytest
+from tests.access.conftest import Room
 
 from ekiden.access import routes
 from ekiden.access.gate import AccessGate, open_home
@@ -204,8 +205,6 @@ async def test_no_secret_is_anywhere_in_the_database(tmp_path, clock):
     team_id, owner_key = await open_home(log, clock)
     gate = AccessGate(log, clock)
     owner = await gate.identify(owner_key)
-    from tests.access.conftest import Room
-
     room = Room(log, clock, gate, team_id, owner_key, owner)
     number = iter(range(100))
 

@@ -197,7 +197,10 @@ class SqliteLog:
             Conflict: if `target` exists.
             Unavailable: if the disk refuses.
         """
-        await self._read(lambda connection: copy_database(connection, target), snapshot=False)
+        try:
+            await self._read(lambda connection: copy_database(connection, target), snapshot=False)
+        except OSError as error:
+            raise Unavailable(f"The backup could not be written: {error.strerror}.", target=str(target)) from error
 
     async def close(self) -> None:
         if self._closing:

@@ -1,0 +1,194 @@
+"""The log against a model: whatever is written, refused, repeated, read, followed and reopened, in any order."""
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.log.conftest import ENGINES, QUERIES, WHO
+
+from ekiden.kernel.errors import CommandReused, Conflict
+from ekiden.log.port import Command
+from ekiden.testing.clock import StillClock
+
+assert QUERIES
+
+TEAMS = st.sampled_from(["tem_1", "tem_2"])
+TOPICS = st.lists(
+    st.sampled_from(["team", "session:a", "session:ab", "host:h"]), min_size=1, max_size=3, unique=True
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), TOPICS),
+        st.tuples(st.just("put"), st.sampled_from("ab")),
+        st.tuples(st.just("look"), st.none()),
+    ),
+    max_size=4,
+)
+COMMANDS = st.one_of(st.none(), st.tuples(st.sampled_from("cde"), st.sampled_from(["one", "other"])))
+WRITES = st.tuples(TEAMS, STEPS, st.booleans(), COMMANDS)
+
+
+class Model:
+    """What a log should hold."""
+
+    def __init__(self):
+        self.events = {"tem_1": [], "tem_2": []}
+        self.oldest = {"tem_1": 1, "tem_2": 1}
+        self.table = {}
+        self.answers = {}
+
+
+class LogMachine(RuleBasedStateMachine):
+    """`engine_name` is set by the subclass for each engine."""
+
+    engine_name = "memory"
+
+    def __init__(self):
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = Path(tempfile.mkdtemp(prefix="ekiden-model-"))
+        self.engine = ENGINES[self.engine_name](self.folder, StillClock())
+        self.model = Model()
+        self.heard = {"tem_1": [], "tem_2": []}
+        self.heard_from = {"tem_1": 0, "tem_2": 0}
+
+    def run(self, awaitable):
+        return self.loop.run_until_complete(asyncio.wait_for(awaitable, 20))
+
+    def teardown(self):
+        for log in self.engine.opened:
+            self.run(log.close())
+        self.run(self.loop.shutdown_default_executor())
+        self.loop.close()
+        shutil.rmtree(self.folder)
+
+    @initialize()
+    def open(self):
+        self.log = self.run(self.engine.log())
+        self.log.follow(lambda team, events: self.heard[team].extend(event.seq for event in events))
+
+    @rule()
+    def reopen(self):
+        if not self.engine.durable:
+            return
+        self.run(self.log.close())
+        self.open()
+
+    @rule(writes=st.lists(WRITES, min_size=1, max_size=6))
+    def write(self, writes):
+        """Several callers at once; they are carried out in the order in which they came."""
+        outcomes = self.run(self._write_all(writes))
+        for write, outcome in zip(writes, outcomes, strict=True):
+            self._expect(write, outcome)
+
+    async def _write_all(self, writes):
+        tasks = []
+        for number, (team, steps, refuse, command) in enumerate(writes):
+            named = None
+            if command is not None:
+                # One command id is in flight once at most here: being told so is the contract suite's matter.
+                if any(other[0] == team and other[3] and other[3][0] == command[0] for other in writes[:number]):
+                    tasks.append(None)
+                    continue
+                named = Command(command[0], "pri_1", command[1])
+            tasks.append(asyncio.ensure_future(self.log.write(team, self._verb(steps, refuse), command=named)))
+        done = await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
+        outcomes = iter(done)
+        return [None if task is None else next(outcomes) for task in tasks]
+
+    @staticmethod
+    def _verb(steps, refuse):
+        async def verb(tx):
+            told = []
+            for step, argument in steps:
+                if step == "append":
+                    told.append(tx.append("k", {"on": argument}, topics=argument, actor=WHO))
+                elif step == "put":
+                    await tx.run("test.put", name=f"{tx.team_id}.{argument}", value=str(tx.seq))
+                else:
+                    row = await tx.row("test.count_events", team_id=tx.team_id)
+                    told.append([row["head"], tx.seq])
+            if refuse:
+                raise Conflict("No.")
+            return told
+
+        return verb
+
+    def _expect(self, write, outcome):
+        team, steps, refuse, command = write
+        if outcome is None:
+            return
+        model, key = self.model, (team, command[0]) if command else None
+        if key in model.answers:
+            digest, answer, seq = model.answers[key]
+            if digest != command[1]:
+                assert isinstance(outcome, CommandReused)
+            else:
+                assert (outcome.answer, outcome.seq, outcome.repeated) == (answer, seq, True)
+            return
+        if refuse:
+            assert isinstance(outcome, Conflict)
+            return
+        events, told = model.events[team], []
+        for step, argument in steps:
+            if step == "append":
+                events.append(tuple(argument))
+                told.append(len(events))
+            elif step == "put":
+                model.table[f"{team}.{argument}"] = str(len(events))
+            else:
+                held = len(events) if len(events) >= model.oldest[team] else 0
+                told.append([held, len(events)])
+        assert msgspec.json.decode(outcome.answer) == told
+        assert (outcome.seq, outcome.repeated) == (len(events), False)
+        if key:
+            model.answers[key] = (command[1], outcome.answer, outcome.seq)
+
+    @rule(team=TEAMS, after=st.integers(0, 40), topics=st.one_of(st.none(), TOPICS), limit=st.integers(1, 7))
+    def follow_by_pages(self, team, after, topics, limit):
+        """From any cursor: every event once, in order, whatever the page size."""
+        expected = [
+            seq
+            for seq, on in enumerate(self.model.events[team], 1)
+            if seq > after and seq >= self.model.oldest[team] and (topics is None or set(topics) & set(on))
+        ]
+        seen = []
+        while page := self.run(self.log.events(team, after, topics=topics, limit=limit)):
+            assert len(page) <= limit
+            for event in page:
+                assert event.topics == self.model.events[team][event.seq - 1]
+            seen += [event.seq for event in page]
+            after = page[-1].seq
+        assert seen == expected
+
+    @rule(team=TEAMS, before=st.integers(0, 40))
+    def forget(self, team, before):
+        self.run(self.log.forget(team, before))
+        self.model.oldest[team] = max(self.model.oldest[team], min(before, len(self.model.events[team]) + 1))
+
+    @invariant()
+    def agrees(self):
+        if not hasattr(self, "log"):
+            return
+        for team, events in self.model.events.items():
+            assert self.run(self.log.bounds(team)) == (self.model.oldest[team], len(events))
+            assert self.heard[team] == list(range(1, len(events) + 1))
+            for name in "ab":
+                row = self.run(
+                    self.log.ask(team, lambda reading, at=f"{team}.{name}": reading.row("test.get", name=at))
+                )
+                assert (row["value"] if row else None) == self.model.table.get(f"{team}.{name}")
+
+
+@pytest.mark.parametrize("name", sorted(ENGINES))
+def test_the_log_does_what_the_model_does(name):
+    machine = type(f"LogMachineOn{name.title()}", (LogMachine,), {"engine_name": name})
+    case = machine.TestCase
+    case.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+    case("runTest").runTest()
