@@ -9,6 +9,7 @@ import re
 from ekiden.transcript.items import Item, ItemKind, Role
 from ekiden.transcript.reading import Drift, Facts
 from ekiden.vendors.codex import tools
+from ekiden.vendors.codex.making import COPIED
 from ekiden.vendors.codex.native import Record, number_of, record, sane_time, text_of
 
 _PROMPT_CHARS_MAX = 400
@@ -72,12 +73,12 @@ class Account:
         if turn in (self.facts.turn_id, ""):
             self.facts.turn_open = False
 
-    def message(self, item: Item, *, copied: bool) -> None:
+    def message(self, item: Item) -> None:
         """A message was shown."""
         if item.kind is not ItemKind.MESSAGE or item.injected:
             return
         facts = self.facts
-        facts.messages += not copied
+        facts.messages += item.note != COPIED
         if item.role is Role.USER and not facts.first_prompt:
             prompt = item.text().strip()
             facts.first_prompt = prompt[:_PROMPT_CHARS_MAX]

@@ -5,6 +5,8 @@ from ekiden.transcript.reading import Line
 from ekiden.vendors.codex.contents import Cutter
 from ekiden.vendors.codex.native import Record, item_id, record, text_of, turn_id
 
+COPIED = "copied"
+
 
 class Maker:
     """`own_id` is the thread whose items these are; `turn`, `model` and `copied` follow the rows."""
@@ -18,6 +20,7 @@ class Maker:
         self._file = file
         self._thread = thread
         self._text_bytes_max = text_bytes_max
+        self._named_turn = ("", "")
 
     def cutter(self) -> Cutter:
         """For the texts of one item."""
@@ -28,7 +31,11 @@ class Maker:
         native = text_of(payload.get("turn_id"))
         if not native:
             native = text_of(record(payload.get("internal_chat_message_metadata_passthrough")).get("turn_id"))
-        return turn_id(self.own_id, native) if native else self.turn
+        if not native:
+            return self.turn
+        if native != self._named_turn[0]:
+            self._named_turn = (native, turn_id(self.own_id, native))
+        return self._named_turn[1]
 
     def item(
         self,
@@ -60,7 +67,7 @@ class Maker:
             tool=tool,
             plan=plan,
             model=self.model if role is Role.ASSISTANT else "",
-            note=note or ("copied" if self.copied else ""),
+            note=note or (COPIED if self.copied else ""),
             injected=injected,
             cut=tuple(cutter.cuts),
         )

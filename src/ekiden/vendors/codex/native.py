@@ -22,7 +22,7 @@ Record = dict[str, Any]
 """One JSON object as Codex wrote it. Nothing in it is taken for granted."""
 
 _HEAD = re.compile(
-    rb'\{"timestamp":\s?(?:"([^"\\]{0,40})"|null|-?[\d.]{1,20}),\s?'
+    rb'\{"timestamp":\s?(?:"([^"\\]{0,40})"|null),\s?'
     rb'(?:"ordinal":\s?(\d{1,18}),\s?)?'
     rb'"type":\s?"([a-z_]{1,64})",\s?'
     rb'"payload":\s?\{\s?(?:"type":\s?"([A-Za-z_]{1,64})")?'

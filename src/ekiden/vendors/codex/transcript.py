@@ -194,7 +194,7 @@ class CodexFold:
             self.facts.model = self._maker.model = context.model or self._maker.model
             self.facts.cwd = self.facts.cwd or context.cwd
         elif head.kind == "token_usage_record" or (head.sub == "token_count" and head.ordinal is None):
-            return self._usage(line.raw)
+            return [*self._released(), *self._usage(line.raw)]
         return []
 
     def _session_meta(self, line: Line, payload: Record, at: str) -> None:
@@ -430,7 +430,7 @@ class CodexFold:
 
     def _counted(self, items: list[Item]) -> list[Item]:
         for item in items:
-            self._account.message(item, copied=self._maker.copied)
+            self._account.message(item)
             if item.role is Role.ASSISTANT:
                 self._answer = item
         return items

@@ -27,7 +27,7 @@ class Twins:
         self._shown: deque[tuple[Role | None, str]] = deque(maxlen=_UNPAIRED_MAX)
 
     def told(self, item: Item, text: str, *, whole_id: bool = False) -> list[Item]:
-        """An event told this message. With `whole_id` the event has Codex's own id and need not wait."""
+        """An event told this message. With `whole_id` the event has Codex's own id and does not wait."""
         key = text.strip()
         for index, (role, texts) in enumerate(self._written):
             if role is item.role and key in texts:
@@ -74,6 +74,8 @@ class Twins:
         """All that waits, in the order in which it was told."""
         items = self.take_thoughts()
         if self._told is not None:
-            items.append(self._told[0])
+            told, key = self._told
+            items.append(told)
+            self._shown.append((told.role, key))  # its twin may yet come, and is not shown then
             self._told = None
         return items
