@@ -55,7 +55,7 @@ def words_of(block: Block) -> str:
 def usage_of(message: Message) -> Usage | None:
     """Tokens of one answer. Input includes what was written to the cache; what was read from it is apart."""
     counts = decode(message.usage, Counts)
-    if counts is None:
+    if counts is None or not (counts.input_tokens or counts.output_tokens):
         return None
     return Usage(
         (counts.input_tokens or 0) + (counts.cache_creation_input_tokens or 0),

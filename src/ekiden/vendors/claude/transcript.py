@@ -12,16 +12,17 @@ import copy
 import hashlib
 from array import array
 from bisect import bisect
-from collections import OrderedDict
 from collections.abc import Mapping
 
 import msgspec
 
-from ekiden.kernel.limits import FOLD_KEPT_ITEMS_BYTES_MAX, FOLD_UNKNOWN_KINDS_MAX, ITEM_TITLE_CHARS_MAX
+from ekiden.kernel.limits import ITEM_TITLE_CHARS_MAX
 from ekiden.transcript.items import Cut, Item, ItemKind, Role, Source, Text, ToolState
-from ekiden.transcript.reading import Drift, Facts, Line
+from ekiden.transcript.reading import Facts, Line
 from ekiden.vendors.claude import answers, ids, speech, tools
+from ekiden.vendors.claude.account import SYNTHETIC, Account
 from ekiden.vendors.claude.bounds import fitted_blocks
+from ekiden.vendors.claude.kept import Kept
 from ekiden.vendors.claude.rows import (
     BOOKKEEPING,
     CHAIN,
@@ -41,13 +42,6 @@ from ekiden.vendors.claude.tree import NONE, Tree
 
 HELPER_THREADS = ("acompact", "aprompt_suggestion", "aside_question")
 """Sub-agent files that the program writes for itself, by the beginning of their name."""
-
-UNKNOWN_SHARE = 0.05
-"""From this share of unknown rows on the file's form counts as drifted."""
-UNKNOWN_ROWS_MIN = 3
-
-_SYNTHETIC = "<synthetic>"
-_ENDS_TURN = frozenset(("end_turn", "stop_sequence", "max_tokens", "refusal", "model_context_window_exceeded"))
 
 
 class ClaudeFold:
@@ -75,19 +69,14 @@ class ClaudeFold:
         self._calls: dict[str, Item] = {}
         self._done: dict[str, int] = {}
         self._orphans: dict[str, list[tools.Result]] = {}
-        self._told_orphans: set[tuple[str, int]] = set()
-        self._kept: OrderedDict[str, tuple[int, Item, int]] = OrderedDict()
-        self._kept_bytes = 0
-        self._abandoned: set[int] = set()
+        self._kept = Kept()
+        self._account = Account(self.facts, lambda uuid: self._tree.number(uuid) != NONE)
         self._digests = array("q")
         self._starts = array("q")
         self._lines = array("q")
         self._told: set[str] = set()
         self._unreadable: list[int] = []
         self._side_threads: dict[str, str] = {}
-        self._titles: dict[str, str] = {}
-        self._summaries: list[tuple[str, str]] = []
-        self._first_session = ""
         self._spoken: set[str] = set()
 
     # Feeding
@@ -110,7 +99,7 @@ class ClaudeFold:
             items += self._row(row, source)
         if len(rows) > 1:
             self.facts.rows += len(rows) - 1
-        self._judge()
+        self._account.judge()
         return items
 
     def finish(self) -> list[Item]:
@@ -120,12 +109,12 @@ class ClaudeFold:
             if item.tool and item.tool.state is ToolState.PENDING:
                 tool = msgspec.structs.replace(item.tool, state=ToolState.UNRECORDED)
                 self._calls[key] = item = msgspec.structs.replace(item, tool=tool)
-                items.append(self._keep(item))
+                items.append(self._kept.put(item))
         if not self._window:
             items += self._settle_orphans()
         if self._tree.dirty:
             items += self._settle_branches()
-        self._judge()
+        self._account.judge()
         return items
 
     def _provisional(self, line: Line) -> list[Item]:
@@ -148,7 +137,7 @@ class ClaudeFold:
             known = self._tree.number(row.uuid) if row.uuid else NONE
             if known != NONE and self._digests[known] == _digest(row):
                 return []
-            self._note(row)
+            self._account.note(row, whole=not self._window)
             if kind == "assistant":
                 return self._assistant(row, source)
             if kind == "user":
@@ -160,32 +149,11 @@ class ClaudeFold:
                 return self._system(row, source)
             return self._progress(row)
         if kind in TITLES:
-            self._title(row)
+            self._account.titled(row)
             return []
         if kind.encode() in BOOKKEEPING:
             return []
         return self._unknown(row, source, kind or "(no type)")
-
-    def _note(self, row: Row) -> None:
-        """Takes from a row what is said of the session as a whole."""
-        facts = self.facts
-        if row.session_id and not self._first_session:
-            self._first_session = row.session_id
-            if not facts.native_id:
-                facts.native_id = row.session_id
-            elif not self._window and row.session_id != facts.native_id and not self._thread:
-                facts.forked_from = row.session_id
-        if row.cwd and not facts.cwd:
-            facts.cwd = row.cwd
-        if row.git_branch:
-            facts.git_branch = row.git_branch
-        if row.version:
-            facts.vendor_version = row.version
-        at = time_of(row.timestamp)
-        if at:
-            if not facts.created_at:
-                facts.created_at = at
-            facts.updated_at = max(facts.updated_at, at)
 
     def _link(self, row: Row, source: Source, *, said: bool, group: str = "") -> int:
         """Puts the row into the tree and returns its number."""
@@ -232,12 +200,7 @@ class ClaudeFold:
         more = usage is not None and (answer.usage is None or usage.output_tokens > answer.usage.output_tokens)
         if more:
             answer.usage = usage
-        synthetic = message.model == _SYNTHETIC
-        if message.model and not synthetic:
-            self.facts.model = message.model
-        main = self._main(row)
-        if main:
-            self._turn_after(message, blocks, row)
+        self._account.answered(message, blocks, row, main=self._main(row))
         items: list[Item] = []
         for offset, block in enumerate(blocks):
             place = start + offset if start != answers.UNKNOWN_PLACE else answers.UNKNOWN_PLACE
@@ -253,11 +216,11 @@ class ClaudeFold:
         kept = self._kept.get(answer.first)
         if kept is None:
             return []
-        item = msgspec.structs.replace(kept[1], usage=answer.usage)
+        item = msgspec.structs.replace(kept, usage=answer.usage)
         for key, call in self._calls.items():
             if call.id == item.id:
                 self._calls[key] = item
-        return [self._keep(item)]
+        return [self._kept.put(item)]
 
     def _block(
         self,
@@ -288,14 +251,14 @@ class ClaudeFold:
             if block.id in self._callers and item.tool:
                 tool = msgspec.structs.replace(item.tool, thread=self._callers[block.id])
                 item = msgspec.structs.replace(item, tool=tool)
-            items = [self._keep(item, number)]
+            items = [self._kept.put(item, number)]
             self._calls[block.id] = items[0]
             for result in self._orphans.pop(block.id, []):
                 items += self._result(result)
         elif place == answers.UNKNOWN_PLACE or same:
             return []
         else:
-            synthetic = message.model == _SYNTHETIC
+            synthetic = message.model == SYNTHETIC
             cuts: list[Cut] = []
             kind, content, note = speech.said_by_model(block)
             item = Item(
@@ -315,10 +278,10 @@ class ClaudeFold:
                 cut=tuple(cuts),
             )
             if kind is ItemKind.UNKNOWN:
-                self._count_unknown(f"assistant block {block.type or '(no type)'}")
+                self._account.count_unknown(f"assistant block {block.type or '(no type)'}")
             if seen is None:
-                self._count_message(item)
-            items = [self._keep(item, number)]
+                self._account.count_message(item, self._thread)
+            items = [self._kept.put(item, number)]
         if place == 0:
             answer.first = items[0].id
         return items
@@ -343,8 +306,7 @@ class ClaudeFold:
             return items
         name = row.uuid or ids.place_id(source.start, hashlib.sha256(bytes(row.message)).hexdigest())
         if said.begins_turn and self._main(row) and not self._thread:
-            self.facts.turn_id = ids.turn_id(name)
-            self.facts.turn_open = True
+            self._account.prompted(ids.turn_id(name))
         elif said.ends_turn and self._main(row):
             self.facts.turn_open = False
         if row.is_sidechain and not self._thread:
@@ -353,12 +315,19 @@ class ClaudeFold:
         more = (hashlib.sha256(bytes(row.message)).hexdigest(),) if name in self._spoken else ()
         self._spoken.add(name)
         item = self._spoken_item(ids.row_id(name, *more), row, source, said)
-        if said.begins_turn and not self.facts.first_prompt and item.thread == self._thread:
-            self.facts.first_prompt = _one_line(said.plain)
-            self._retitle()
-        self._count_message(item)
-        items.append(self._keep(item, number))
+        if said.begins_turn and item.thread == self._thread:
+            self._account.first_prompt(said.plain)
+        if said.note == "interrupted":
+            items += self._cut_short(row)
+        self._account.count_message(item, self._thread)
+        items.append(self._kept.put(item, number))
         return items
+
+    def _cut_short(self, row: Row) -> list[Item]:
+        """The text that an interrupt mark hangs below was cut short; older files say it nowhere else."""
+        above = self._kept.newest_of(self._tree.number(row.parent_uuid or ""))
+        cut = [item for item in above if item.role is Role.ASSISTANT and not item.interrupted]
+        return [self._kept.put(msgspec.structs.replace(item, interrupted=True)) for item in cut]
 
     def _spoken_item(self, item_id: str, row: Row, source: Source, said: speech.Said) -> Item:
         cuts: list[Cut] = []
@@ -383,22 +352,27 @@ class ClaudeFold:
             self._done[key] = result.digest
             if self._main(result.row):
                 self.facts.turn_open = True
-            return [self._keep(tools.with_result(call, result))]
+            return [self._kept.put(tools.with_result(call, result))]
         if key in self._done:
-            if self._done[key] == result.digest or (key, result.digest) in self._told_orphans:
-                return []
-            # A second, different result: the first stands, the other is shown beside it.
-            self._told_orphans.add((key, result.digest))
-            item = tools.orphan_item(result, turn=self._turn_of(), thread=self._thread_of(result.row))
-            return [
-                self._keep(msgspec.structs.replace(item, id=ids.row_id(result.row.uuid or key, "result", key)))
-            ]
+            return [] if self._done[key] == result.digest else self._lone_result(result, first=False)
         waiting = self._orphans.setdefault(key, [])
         if all(result.digest != other.digest for other in waiting):
             waiting.append(result)
             if self._window:
                 self.facts.wants_earlier += 1
         return []
+
+    def _lone_result(self, result: tools.Result, *, first: bool) -> list[Item]:
+        """A result that stands alone, told once: the first under the id that its call would have, a second,
+        different one for the same call beside it."""
+        key = result.block.tool_use_id or ""
+        item = tools.orphan_item(result, turn=self._turn_of(), thread=self._thread_of(result.row))
+        if not first:
+            item = msgspec.structs.replace(item, id=ids.row_id(result.row.uuid or key, "result", key))
+        if item.id in self._told:
+            return []
+        self._told.add(item.id)
+        return [self._kept.put(item)]
 
     def _attachment(self, row: Row, source: Source) -> list[Item]:
         said = speech.said_by_attachment(row)
@@ -408,8 +382,8 @@ class ClaudeFold:
             said.name or row.uuid or ids.place_id(source.start, hashlib.sha256(bytes(row.attachment)).hexdigest())
         )
         item = self._spoken_item(ids.row_id(name), row, source, said)
-        self._count_message(item)
-        return [self._keep(item)]
+        self._account.count_message(item, self._thread)
+        return [self._kept.put(item)]
 
     def _system(self, row: Row, source: Source) -> list[Item]:
         if row.subtype == "turn_duration" and self._main(row):
@@ -418,7 +392,7 @@ class ClaudeFold:
         if said is None:
             return []
         name = row.uuid or ids.place_id(source.start, hashlib.sha256(bytes(row.content)).hexdigest())
-        return [self._keep(self._spoken_item(ids.row_id(name), row, source, said))]
+        return [self._kept.put(self._spoken_item(ids.row_id(name), row, source, said))]
 
     def _progress(self, row: Row) -> list[Item]:
         """Older files tell here which sub-agent a running call has started."""
@@ -444,7 +418,7 @@ class ClaudeFold:
         assert call.tool is not None
         tool = msgspec.structs.replace(call.tool, thread=thread)
         self._calls[key] = item = msgspec.structs.replace(call, tool=tool)
-        return [self._keep(item)]
+        return [self._kept.put(item)]
 
     # What cannot be read
 
@@ -459,7 +433,7 @@ class ClaudeFold:
     def _unknown(self, row: Row, source: Source, kind: str) -> list[Item]:
         """Counts a row that is not understood; one that looks like conversation, or that does not even say
         what it is, is shown too."""
-        self._count_unknown(kind)
+        self._account.count_unknown(kind)
         if row.type and bytes(row.message) == b"null" and bytes(row.content) == b"null":
             return []
         name = row.uuid or ids.place_id(source.start, kind)
@@ -474,109 +448,27 @@ class ClaudeFold:
             )
         ]
 
-    def _count_unknown(self, kind: str) -> None:
-        facts = self.facts
-        facts.unknown_rows += 1
-        kind = kind[:ITEM_TITLE_CHARS_MAX]
-        if kind not in facts.unknown_kinds and len(facts.unknown_kinds) >= FOLD_UNKNOWN_KINDS_MAX:
-            kind = "(further kinds)"
-        facts.unknown_kinds[kind] = facts.unknown_kinds.get(kind, 0) + 1
-
-    def _judge(self) -> None:
-        """Says whether the file's form is one that this reader knows."""
-        facts = self.facts
-        odd = facts.unknown_rows + facts.unreadable_rows
-        if odd and not facts.messages:
-            facts.drift = Drift.NOTHING_PARSED
-        elif facts.unknown_rows >= UNKNOWN_ROWS_MIN and facts.unknown_rows >= facts.rows * UNKNOWN_SHARE:
-            facts.drift = Drift.UNKNOWN_ROWS
-        else:
-            facts.drift = Drift.NONE
-
-    # Turns, titles, counts
-
     def _main(self, row: Row) -> bool:
         return not row.is_sidechain or bool(self._thread)
 
     def _turn_of(self) -> str:
         return "" if self._thread else self.facts.turn_id
 
-    def _turn_after(self, message: Message, blocks: list[Block], row: Row) -> None:
-        """Whether the answer ends the turn. Older files never say why an answer stopped: there a text ends
-        it until something follows."""
-        if any(block.type in tools.CALLS for block in blocks) or message.stop_reason == "tool_use":
-            self.facts.turn_open = True
-        elif message.stop_reason in _ENDS_TURN:
-            self.facts.turn_open = False
-        elif message.stop_reason is None and any(block.type == "text" for block in blocks):
-            self.facts.turn_open = bool(row.api_block_index is not None and not row.is_aborted_mid_stream)
-
-    def _title(self, row: Row) -> None:
-        if row.type == "summary":
-            self._summaries.append((row.leaf_uuid or "", row.summary or ""))
-            del self._summaries[:-1]
-        else:
-            text = row.custom_title or row.ai_title or row.last_prompt
-            if text:
-                self._titles[row.type] = _one_line(text)
-        self._retitle()
-
-    def _retitle(self) -> None:
-        """Custom before generated before last prompt before summary before first prompt."""
-        summary = next((text for leaf, text in self._summaries if self._tree.number(leaf) != NONE), "")
-        titles = self._titles
-        self.facts.title = (
-            titles.get("custom-title")
-            or titles.get("ai-title")
-            or titles.get("last-prompt")
-            or _one_line(summary)
-            or self.facts.first_prompt
-        )
-
-    def _count_message(self, item: Item) -> None:
-        if item.kind is ItemKind.MESSAGE and not item.injected and item.thread == self._thread:
-            self.facts.messages += 1
-
     # What the end of a reading settles
-
-    def _keep(self, item: Item, row: int = NONE) -> Item:
-        """Remembers the newest form of an item, so that it can be told again as abandoned."""
-        known = self._kept.pop(item.id, None)
-        if known is not None:
-            row = known[0] if row == NONE else row
-            self._kept_bytes -= known[2]
-        if row != NONE:
-            if row in self._abandoned and not item.abandoned:
-                item = msgspec.structs.replace(item, abandoned=True)
-            size = _weight(item)
-            self._kept[item.id] = (row, item, size)
-            self._kept_bytes += size
-            while self._kept_bytes > FOLD_KEPT_ITEMS_BYTES_MAX and len(self._kept) > 1:
-                _, (_, _, dropped) = self._kept.popitem(last=False)
-                self._kept_bytes -= dropped
-        return item
 
     def _settle_orphans(self) -> list[Item]:
         items: list[Item] = []
-        for key, results in self._orphans.items():
-            for result in results:
-                if (key, result.digest) not in self._told_orphans:
-                    self._told_orphans.add((key, result.digest))
-                    thread = self._thread_of(result.row)
-                    items.append(tools.orphan_item(result, turn=self._turn_of(), thread=thread))
+        for results in self._orphans.values():
+            for place, result in enumerate(results):
+                items += self._lone_result(result, first=place == 0)
         return items
 
     def _settle_branches(self) -> list[Item]:
         shape = self._tree.shape()
-        items: list[Item] = []
-        changed = self._abandoned ^ shape.abandoned
-        self._abandoned = shape.abandoned
-        if changed:
-            for key, (row, item, size) in list(self._kept.items()):
-                if row in changed:
-                    item = msgspec.structs.replace(item, abandoned=row in shape.abandoned)
-                    self._kept[key] = (row, item, size)
-                    items.append(item)
+        items, lost = self._kept.abandon(shape.abandoned)
+        if lost:
+            said = f"{len(lost)} items that were read long before are on an abandoned branch."
+            items += self._break(lost[0], "branch", said)
         if not self._window:
             for row in shape.dangling:
                 items += self._break(row, "gap")
@@ -584,8 +476,8 @@ class ClaudeFold:
             items += self._break(row, "cycle")
         return items
 
-    def _break(self, row: int, note: str) -> list[Item]:
-        """A notice where the chain of rows is broken, unless an unreadable line there says so already."""
+    def _break(self, row: int, note: str, said: str = "") -> list[Item]:
+        """A notice at a row where the chain is broken or forks; none where an unreadable line says so already."""
         start = self._starts[row]
         before = self._starts[row - 1] if row else -1
         item_id = ids.place_id(start, note)
@@ -601,6 +493,7 @@ class ClaudeFold:
                 source=source,
                 role=Role.SYSTEM,
                 thread=self._thread,
+                content=(Text(said),) if said else (),
                 note=note,
             )
         ]
@@ -608,16 +501,3 @@ class ClaudeFold:
 
 def _digest(row: Row) -> int:
     return hash((row.type, bytes(row.message), bytes(row.content), row.parent_uuid))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text[: ITEM_TITLE_CHARS_MAX * 4].split())[:ITEM_TITLE_CHARS_MAX]
-
-
-def _weight(item: Item) -> int:
-    """Roughly the memory that an item takes."""
-    size = 600 + sum(len(block.text) for block in item.content if isinstance(block, Text))
-    if item.tool is not None:
-        tool = item.tool
-        size += len(tool.output) + len(bytes(tool.input)) + sum(len(diff.unified) for diff in tool.diffs)
-    return size
