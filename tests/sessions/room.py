@@ -260,7 +260,7 @@ class Follower:
     def _host(self, host: Host) -> None:
         if host.host_id != self.session.host_id:
             return
-        state = self.session.state
+        state = self.session.report.state
         if not host.here and state in (SessionState.RUNNING, SessionState.WAITING):
             state = SessionState.LOST
         self.session = msgspec.structs.replace(

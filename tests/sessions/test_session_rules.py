@@ -329,13 +329,12 @@ def test_what_a_session_cannot_do_is_refused_with_the_hosts_reason() -> None:
 
 
 @pytest.mark.parametrize("state", list(SessionState))
-@pytest.mark.parametrize("lost", [True, False])
 @pytest.mark.parametrize("here", [True, False])
-def test_a_turn_is_shown_as_running_only_with_its_host(state: SessionState, lost: bool, here: bool) -> None:
-    """Without its host, or since it was lost, a running or waiting session is lost; others stay as they are."""
-    shown = rules.shown_state(state, lost=lost, host_here=here)
+def test_a_turn_is_shown_as_running_only_with_its_host(state: SessionState, here: bool) -> None:
+    """Without its host a running or waiting session is lost; others stay as they are."""
+    shown = rules.shown_state(state, host_here=here)
     moving = state in (SessionState.RUNNING, SessionState.WAITING)
-    assert shown == (SessionState.LOST if moving and (lost or not here) else state)
+    assert shown == (SessionState.LOST if moving and not here else state)
 
 
 def test_the_report_follows_the_turn() -> None:

@@ -128,14 +128,14 @@ async def test_pages_items_and_raw_lines_come_from_the_host(house: House, host: 
         "raw": lambda _: {"lines": [{"line": 1, "start": 0, "text": "{}"}], "before": ""},
     }
     path = f"/v1/sessions/{session_id}"
-    page = await house.owner.get(f"{path}/items", type=ItemPage, before="x", limit=5)
+    page = await house.owner.get(f"{path}/items", type=ItemPage, before="x", limit=5, thread="t")
     assert (page.items, page.before, page.total_lines) == ((item,), "b", 7)
     assert await house.owner.get(f"{path}/items/itm_1", type=Item) == item
     assert (await house.owner.get(f"{path}/raw", type=RawPage)).lines[0].text == "{}"
     assert host.asked == [
-        ("page", {"session_id": session_id, "before": "x", "after": "", "limit": 5}),
+        ("page", {"session_id": session_id, "before": "x", "after": "", "limit": 5, "thread": "t"}),
         ("item", {"session_id": session_id, "item_id": "itm_1"}),
-        ("raw", {"session_id": session_id, "before": "", "limit": 50}),
+        ("raw", {"session_id": session_id, "before": "", "limit": 50, "thread": ""}),
     ]
 
 

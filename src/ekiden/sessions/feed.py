@@ -181,7 +181,7 @@ class _Feed:
 
     async def _hear(self, kept: KeptSession, turn_id: str) -> None:
         """A runtime's own word of a turn that counts as lost with its host is the proof that it runs."""
-        if not kept.lost or kept.report.turn_id != turn_id:
+        if kept.report.state is not SessionState.LOST or kept.report.turn_id != turn_id:
             return
         turn = await load_turn(self._tx, kept.session_id, turn_id)
         if turn is not None and turn.state is TurnState.LOST:
@@ -202,15 +202,14 @@ class _Feed:
             self._sessions[report.session_id] = kept
             await tell_session(self._tx, kept, self._actor)
             return
-        if kept.report == report and not kept.lost:
+        if kept.report == report:
             return
         owned_before = kept.report.rung is Rung.OWNED
         kept.report = report
-        kept.lost = False
         if owned_before and report.rung is not Rung.OWNED:
             # A host that has started anew, or has let the session go, can answer for no turn of before.
             await lose_runtime(self._tx, kept, "Ekiden no longer drives this session.", self._actor)
-            kept.lost = False
+            kept.report = report
         await self._refresh_turn(kept)
         await tell_session(self._tx, kept, self._actor)
 

@@ -31,6 +31,7 @@ from ekiden.sessions.wire import (
     Host,
     HostReport,
     Message,
+    Rung,
     Session,
     SessionReport,
     SessionState,
@@ -115,7 +116,6 @@ class KeptSession:
     host_name: str
     host_here: bool
     host_seen_at: str
-    lost: bool = False
     mark: str = ""
     approvals_open: int = 0
     messages_waiting: int = 0
@@ -135,7 +135,7 @@ class KeptSession:
             host_name=self.host_name,
             host_here=self.host_here,
             host_seen_at=self.host_seen_at,
-            state=shown_state(self.report.state, lost=self.lost, host_here=self.host_here),
+            state=shown_state(self.report.state, host_here=self.host_here),
             approvals_open=self.approvals_open,
             messages_waiting=self.messages_waiting,
         )
@@ -151,7 +151,7 @@ def session_of(row: Row) -> Session:
         host_name=row["host_name"],
         host_here=here,
         host_seen_at=row["host_seen_at"],
-        state=shown_state(report.state, lost=bool(row["lost"]), host_here=here),
+        state=shown_state(report.state, host_here=here),
         approvals_open=row["approvals_open"],
         messages_waiting=row["messages_waiting"],
     )
@@ -168,7 +168,6 @@ async def load_session(reading: Reading, session_id: str) -> KeptSession | None:
         host_name=row["host_name"],
         host_here=bool(row["host_here"]),
         host_seen_at=row["host_seen_at"],
-        lost=bool(row["lost"]),
         mark=row["mark"],
         approvals_open=row["approvals_open"],
         messages_waiting=row["messages_waiting"],
@@ -199,10 +198,9 @@ async def tell_session(tx: Transaction, kept: KeptSession, actor: Actor) -> None
         vendor=column(report.vendor),
         project=column(report.project),
         words=column(words),
-        state=shown_state(report.state, lost=kept.lost, host_here=True).value,
+        state=report.state.value,
         updated_at=place,
         report=text_of(report),
-        lost=int(kept.lost),
         waits=int(report.holder is not None and bool(report.holder.waits_for)),
         mark=kept.mark,
         approvals_open=kept.approvals_open,
@@ -267,11 +265,9 @@ async def tell_turn(tx: Transaction, kept: KeptSession, turn: Turn, actor: Actor
     )
     seq = tx.append("turn.changed", _untagged(body), topics=(session_topic(kept.session_id), TEAM), actor=actor)
     await put_turn(tx, kept.session_id, turn, seq)
-    if turn.state is TurnState.RUNNING:
-        kept.lost = False
-    elif turn.state is TurnState.LOST:
+    if turn.state is TurnState.LOST:
         await end_approvals(tx, kept, OPEN, ApprovalState.UNKNOWN, turn.reason, actor, turn_id=turn.turn_id)
-    else:
+    elif turn.state is not TurnState.RUNNING:
         await end_approvals(
             tx,
             kept,
@@ -298,14 +294,12 @@ def _untagged(turn: FeedTurn) -> dict[str, str]:
 async def lose_runtime(tx: Transaction, kept: KeptSession, reason: str, actor: Actor) -> None:
     """Nobody can be proven to run this session for Ekiden any more: its running turn is lost, and what it asked
     is unknown. Never does this allow or deny anything."""
-    if kept.report.state in (SessionState.RUNNING, SessionState.WAITING):
-        kept.lost = kept.changed = True
     turn = await running_turn(tx, kept.session_id)
-    report = kept.report
     if turn is not None:
         await tell_turn(tx, kept, lost_turn(turn, reason), actor)
-    # The report stays the host's own word, so that its next one can be told apart from it.
-    kept.report = report
+    if kept.report.rung is Rung.OWNED and kept.report.state in (SessionState.RUNNING, SessionState.WAITING):
+        kept.report = msgspec.structs.replace(kept.report, state=SessionState.LOST)
+        kept.changed = True
     await end_approvals(tx, kept, OPEN, ApprovalState.UNKNOWN, reason, actor)
 
 

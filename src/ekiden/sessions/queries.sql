@@ -16,25 +16,25 @@ ON CONFLICT (team_id, host_id) DO UPDATE
 SET name = excluded.name, report = excluded.report, here = excluded.here, seen_at = excluded.seen_at;
 
 -- name: marks_of_host
--- How far the items of each session of a computer were told, and which were lost with it.
-SELECT session_id, mark, lost FROM sessions WHERE team_id = :team_id AND host_id = :host_id;
+-- How far the items of each session of a computer were told.
+SELECT session_id, mark FROM sessions WHERE team_id = :team_id AND host_id = :host_id;
 
 -- name: session
 -- One session with its computer, or nothing.
-SELECT s.session_id, s.host_id, s.report, s.lost, s.mark, s.approvals_open, s.messages_waiting, s.updated_at,
+SELECT s.session_id, s.host_id, s.report, s.mark, s.approvals_open, s.messages_waiting, s.updated_at,
        h.name AS host_name, h.here AS host_here, h.seen_at AS host_seen_at
 FROM sessions s JOIN hosts h ON h.team_id = s.team_id AND h.host_id = s.host_id
 WHERE s.team_id = :team_id AND s.session_id = :session_id;
 
 -- name: put_session
 -- Keeps a session as it is now.
-INSERT INTO sessions (team_id, session_id, host_id, vendor, project, words, state, updated_at, report, lost, waits,
+INSERT INTO sessions (team_id, session_id, host_id, vendor, project, words, state, updated_at, report, waits,
                       mark, approvals_open, messages_waiting)
-VALUES (:team_id, :session_id, :host_id, :vendor, :project, :words, :state, :updated_at, :report, :lost, :waits,
+VALUES (:team_id, :session_id, :host_id, :vendor, :project, :words, :state, :updated_at, :report, :waits,
         :mark, :approvals_open, :messages_waiting)
 ON CONFLICT (team_id, session_id) DO UPDATE
 SET vendor = excluded.vendor, project = excluded.project, words = excluded.words, state = excluded.state,
-    updated_at = excluded.updated_at, report = excluded.report, lost = excluded.lost, waits = excluded.waits,
+    updated_at = excluded.updated_at, report = excluded.report, waits = excluded.waits,
     mark = excluded.mark, approvals_open = excluded.approvals_open, messages_waiting = excluded.messages_waiting;
 
 -- name: set_mark
@@ -53,7 +53,7 @@ DELETE FROM session_moves WHERE team_id = :team_id AND seq < :before;
 
 -- name: newest_sessions
 -- The first page of the list. Empty filters let everything pass; `pattern` is for LIKE with escape '\'.
-SELECT s.session_id, s.host_id, s.report, s.lost, s.approvals_open, s.messages_waiting, s.updated_at AS place,
+SELECT s.session_id, s.host_id, s.report, s.approvals_open, s.messages_waiting, s.updated_at AS place,
        h.name AS host_name, h.here AS host_here, h.seen_at AS host_seen_at
 FROM sessions s JOIN hosts h ON h.team_id = s.team_id AND h.host_id = s.host_id
 WHERE s.team_id = :team_id
@@ -67,7 +67,7 @@ LIMIT :most;
 
 -- name: older_sessions
 -- A further page of the list as it stood at the event `as_of`: a session that moved since then keeps its place.
-SELECT p.session_id, p.host_id, p.report, p.lost, p.approvals_open, p.messages_waiting, p.place,
+SELECT p.session_id, p.host_id, p.report, p.approvals_open, p.messages_waiting, p.place,
        h.name AS host_name, h.here AS host_here, h.seen_at AS host_seen_at
 FROM (
     SELECT s.*, COALESCE((SELECT m.updated_at FROM session_moves m
@@ -97,7 +97,7 @@ WHERE s.team_id = :team_id
 
 -- name: sessions_in_motion
 -- Sessions of which something waits for a person or runs: for the inbox.
-SELECT s.session_id, s.host_id, s.report, s.lost, s.approvals_open, s.messages_waiting, s.waits,
+SELECT s.session_id, s.host_id, s.report, s.approvals_open, s.messages_waiting, s.waits,
        h.name AS host_name, h.here AS host_here, h.seen_at AS host_seen_at
 FROM sessions s JOIN hosts h ON h.team_id = s.team_id AND h.host_id = s.host_id
 WHERE s.team_id = :team_id

@@ -216,6 +216,7 @@ async def page_items(call: Call) -> ItemPage:
         before=call.query.get("before", ""),
         after=call.query.get("after", ""),
         limit=_limit(call),
+        thread=call.query.get("thread", ""),
     )
 
 
@@ -226,7 +227,14 @@ async def whole_item(call: Call) -> Item:
 
 async def page_raw(call: Call) -> RawPage:
     """Lines of the native file, from the host."""
-    return await _ask_session(call, "raw", RawPage, before=call.query.get("before", ""), limit=_limit(call))
+    return await _ask_session(
+        call,
+        "raw",
+        RawPage,
+        before=call.query.get("before", ""),
+        limit=_limit(call),
+        thread=call.query.get("thread", ""),
+    )
 
 
 _decode_places = msgspec.json.Decoder(dict[str, str]).decode
@@ -412,6 +420,7 @@ async def answer_approval(call: Call, body: AnswerApproval) -> Any:
 
 
 _LIMIT = ("limit", f"at most this many (default {PAGE_ROWS_DEFAULT}, never over {PAGE_ROWS_MAX})")
+_THREAD = ("thread", "a sub-agent's thread instead of the conversation itself")
 _HOST = Need("feed", "host:{host_id}")
 _READ = Need("read", "session:{session_id}")
 _STEER = Need("steer", "session:{session_id}")
@@ -480,7 +489,7 @@ ENDPOINTS = (
         "A page of its items, the newest without a cursor",
         answer=ItemPage,
         need=_READ,
-        query=(_LIMIT, ("before", "towards the beginning"), ("after", "towards the end")),
+        query=(_LIMIT, ("before", "towards the beginning"), ("after", "towards the end"), _THREAD),
     ),
     Endpoint(
         "GET",
@@ -497,7 +506,7 @@ ENDPOINTS = (
         "Lines of the native file as they are",
         answer=RawPage,
         need=_READ,
-        query=(_LIMIT, ("before", "towards the beginning")),
+        query=(_LIMIT, ("before", "towards the beginning"), _THREAD),
     ),
     Endpoint(
         "GET",

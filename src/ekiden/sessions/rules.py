@@ -417,13 +417,9 @@ def decide_interrupt(turn: Turn | None, report: SessionReport, turn_id: str, by:
 # --- sessions ----------------------------------------------------------------------------------------------
 
 
-def shown_state(reported: SessionState, *, lost: bool, host_here: bool) -> SessionState:
-    """The state that people see: a turn counts as running only while its writer can be proven alive.
-
-    Args:
-        lost: its host was lost since this was reported.
-    """
-    if reported in (SessionState.RUNNING, SessionState.WAITING) and (lost or not host_here):
+def shown_state(reported: SessionState, *, host_here: bool) -> SessionState:
+    """The state that people see: a turn counts as running only while its writer can be proven alive."""
+    if reported in (SessionState.RUNNING, SessionState.WAITING) and not host_here:
         return SessionState.LOST
     return reported
 

@@ -88,14 +88,13 @@ async def report_host(tx: Transaction, host_id: str, report: HostReport, *, acto
     return Welcome(
         boot_id=boot_id,
         marks={row["session_id"]: row["mark"] for row in rows},
-        lost=tuple(row["session_id"] for row in rows if row["lost"]),
     )
 
 
 async def host_back(tx: Transaction, host_id: str, at: str = "") -> None:
-    """The host is connected (again), since `at` (now, if empty). Turns that were lost with it stay lost until it
-    speaks of them: that it is back is no proof that they run. A host that never reported itself is kept as one
-    without a name."""
+    """The host is connected (again), since `at` (now, if empty). Turns of ours that were lost with it stay lost
+    until it speaks of them: that it is back is no proof that they run. A host that never reported itself is kept
+    as one without a name."""
     host = await load_host(tx, host_id)
     if host is not None and host.here:
         return
@@ -103,7 +102,7 @@ async def host_back(tx: Transaction, host_id: str, at: str = "") -> None:
     await tell_host(tx, KeptHost(host_id, report, here=True, seen_at=at or tx.now), HUB)
     for kept in await _in_motion(tx, host_id):
         # What the host said of these while it did not count as connected is shown from now on.
-        if not kept.lost and kept.report.state in (SessionState.RUNNING, SessionState.WAITING):
+        if kept.report.state in (SessionState.RUNNING, SessionState.WAITING):
             await tell_session(tx, kept, HUB)
 
 
@@ -118,12 +117,13 @@ async def host_lost(tx: Transaction, host_id: str, at: str = "") -> None:
     host = await load_host(tx, host_id)
     if host is None:
         return
-    if host.here:
+    was_here = host.here
+    if was_here:
         host.here, host.seen_at = False, at or tx.now
         await tell_host(tx, host, HUB)
     for kept in await _in_motion(tx, host_id):
         await lose_runtime(tx, kept, "The connection to its computer was lost.", HUB)
-        if kept.changed:
+        if kept.changed or was_here:
             await tell_session(tx, kept, HUB)
 
 

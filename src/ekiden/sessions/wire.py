@@ -447,12 +447,10 @@ class Hosts(Struct, frozen=True):
 
 class Welcome(Struct, frozen=True):
     """The answer to a `HostReport`: the mark that the hub holds for each of the host's sessions that it knows
-    (empty where no item came yet), by session id. `lost`: sessions that count as lost since the hub lost sight of
-    the host; the host reports them anew, changed or not."""
+    (empty where no item came yet), by session id."""
 
     boot_id: str
     marks: dict[str, str]
-    lost: tuple[str, ...] = ()
 
 
 class InterruptAsked(Struct, frozen=True):

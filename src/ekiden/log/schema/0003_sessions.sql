@@ -12,9 +12,9 @@ CREATE TABLE hosts (
     PRIMARY KEY (team_id, host_id)
 );
 
--- `report` is the host's SessionReport. `lost` is 1 from the loss of its host until the host speaks of the session
--- again. `state` is the report's with that taken in; `words` what the list is searched by. `updated_at` is the
--- report's in one spelling that sorts. `waits` is 1 while a program outside Ekiden asks its own person.
+-- `report` is the host's SessionReport with what is known of its turn since; `state` is the report's. `words` is what
+-- the list is searched by, `updated_at` the report's in one spelling that sorts. `waits` is 1 while a program outside
+-- Ekiden asks its own person.
 CREATE TABLE sessions (
     team_id text NOT NULL,
     session_id text NOT NULL,
@@ -25,7 +25,6 @@ CREATE TABLE sessions (
     state text NOT NULL,
     updated_at text NOT NULL,
     report text NOT NULL,
-    lost bigint NOT NULL,
     waits bigint NOT NULL,
     mark text NOT NULL,
     approvals_open bigint NOT NULL,
