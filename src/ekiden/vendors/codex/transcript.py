@@ -76,7 +76,9 @@ class CodexFold:
         self._next_start = 0
         self._begins_inside = False
         self._answer: Item | None = None
-        self._compacted = False
+        self._compacted: bool | None = False
+        """Whether this turn's compaction has been shown; None where it may stand before this reading."""
+        self._inside_rows = 0
         self._said_error = ""
         self._document: list[bytes] = []
         self._document_bytes = 0
@@ -92,9 +94,10 @@ class CodexFold:
             return self._foreseen(line)
         items: list[Item] = []
         if line.start != self._next_start:
-            self._begins_inside = True
             items += self._released()
+            self._begins_inside, self._compacted, self._inside_rows = True, None, 0
         self._next_start = line.end + 1
+        self._inside_rows += 1
         items += self._row(line)
         self._account.judge()
         return items
@@ -261,11 +264,13 @@ class CodexFold:
         if text_of(payload.get("kind")) not in ("", "plain"):
             return []
         role = Role.USER if sub == "user_message" else Role.ASSISTANT
-        if role is Role.USER and self._begins_inside and self.facts.rows == 1:
-            self.facts.wants_earlier += 1  # its response item is the row before
+        whole = text_of(payload.get("message"))
+        if self._begins_inside and self._inside_rows == 1:
+            # Its twin follows, or is the row before this reading: then it is not told here.
+            self._twins.told_first(role, whole)
+            self.facts.wants_earlier += 1
             return []
         cutter = self._maker.cutter()
-        whole = text_of(payload.get("message"))
         content: list[Block] = list(blocks_of(whole, cutter)) if whole else []
         content += [image_of(text_of(url)) for url in listed(payload.get("images"))]
         item = self._maker.item(line, "", ItemKind.MESSAGE, at, role=role, content=tuple(content), cutter=cutter)
@@ -380,7 +385,8 @@ class CodexFold:
 
     def _compaction(self, line: Line, summary: str, at: str, *, native: str = "") -> list[Item]:
         """Each is told twice, by a row with the summary and then by an event: the row is shown."""
-        if self._compacted and not summary:
+        if not summary and self._compacted is not False:
+            self.facts.wants_earlier += self._compacted is None
             return []
         self._compacted = True
         return self._seen(self._maker.compaction(line, native, summary, at))

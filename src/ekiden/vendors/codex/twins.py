@@ -24,6 +24,7 @@ class Twins:
         self._told: tuple[Item, str] | None = None
         self._thoughts: list[Item] = []
         self._written: deque[tuple[Role | None, frozenset[str]]] = deque(maxlen=_UNPAIRED_MAX)
+        self._first: tuple[Role, str] | None = None
         self._shown: deque[tuple[Role | None, str]] = deque(maxlen=_UNPAIRED_MAX)
 
     def told(self, item: Item, text: str, *, whole_id: bool = False) -> list[Item]:
@@ -40,6 +41,11 @@ class Twins:
         self._told = (item, key)
         return released
 
+    def told_first(self, role: Role, text: str) -> None:
+        """The first row of a reading that begins inside the file told this message. It is shown only if its
+        twin follows: else that stands before the reading, which knows the message by another id."""
+        self._first = (role, text.strip())
+
     def written(self, item: Item, content: object) -> list[Item]:
         """A response item holds this message."""
         parts = text_parts(content)
@@ -50,6 +56,9 @@ class Twins:
                 self._told = None
                 span = msgspec.structs.replace(told.source, end=item.source.end)
                 return [*self.release(), msgspec.structs.replace(item, source=span)]
+        first, self._first = self._first, None
+        if first is not None and first[0] is item.role and first[1] in texts:
+            return [*self.release(), item]
         for index, (role, key) in enumerate(self._shown):
             if role is item.role and key in texts:
                 del self._shown[index]
