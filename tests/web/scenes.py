@@ -60,7 +60,12 @@ def session(session_id: str, title: str, **changes: Any) -> Body:
 def item(item_id: str, kind: str, **fields: Any) -> Body:
     """One item; `text` becomes its content."""
     text = fields.pop("text", None)
-    made: Body = {"id": item_id, "kind": kind, "source": {"file": "f", "line": fields.pop("line", 1)}, "at": iso(50)}
+    made: Body = {
+        "id": item_id,
+        "kind": kind,
+        "source": {"file": "f", "line": fields.pop("line", 1)},
+        "at": iso(50),
+    }
     if text is not None:
         made["content"] = [{"type": "text", "text": text}]
     made.update(fields)
@@ -164,7 +169,11 @@ def furnish(door: StubDoor) -> None:
         ),
     )
     door.items["ses_run"] = [
-        said("itm_1", "ArgoCD expects deploy/{service}/kustomization.yaml. Restructure and keep the history.", "user"),
+        said(
+            "itm_1",
+            "ArgoCD expects deploy/{service}/kustomization.yaml. Restructure and keep the history.",
+            "user",
+        ),
         item("itm_2", "thought", text="The services share an overlay, so I should look at both before moving."),
         item(
             "itm_2b",
@@ -195,7 +204,13 @@ def furnish(door: StubDoor) -> None:
             },
         ),
         said("itm_5", "Both services moved with their history. The **build** is next, see `deploy/base`."),
-        ran("itm_6", "kustomize build deploy/checkout", "\n".join(f"line {n}" for n in range(60)), "failed", exit_code=1),
+        ran(
+            "itm_6",
+            "kustomize build deploy/checkout",
+            "\n".join(f"line {n}" for n in range(60)),
+            "failed",
+            exit_code=1,
+        ),
         item("itm_7", "compaction", text="What was said so far, in short."),
         said("itm_8", "Reminder: the date is today.", "user", injected=True),
         said("itm_9", "A way that was left.", abandoned=True),
@@ -245,7 +260,9 @@ def hostile(door: StubDoor) -> None:
         item("itm_b6", "plan", plan=[{"text": HOSTILE}]),
         item("itm_b7", "notice", note=HOSTILE, text=HOSTILE),
         item("itm_b8", "unreadable", text=HOSTILE),
-        item("itm_b9", "message", role="assistant", content=[{"type": "reference", "name": HOSTILE, "uri": HOSTILE}]),
+        item(
+            "itm_b9", "message", role="assistant", content=[{"type": "reference", "name": HOSTILE, "uri": HOSTILE}]
+        ),
     ]
     door.approvals["apr_b"] = approval(
         "apr_b",
@@ -272,7 +289,12 @@ def long_session(door: StubDoor, count: int) -> None:
     furnish(door)
     door.sessions["ses_long"] = session("ses_long", "A very long session", **OWNED)
     door.items["ses_long"] = [
-        said(f"itm_l{n}", f"Message {n}. " + "More words to fill the line. " * (n % 17), "user" if n % 7 == 0 else "assistant", line=n + 1)
+        said(
+            f"itm_l{n}",
+            f"Message {n}. " + "More words to fill the line. " * (n % 17),
+            "user" if n % 7 == 0 else "assistant",
+            line=n + 1,
+        )
         if n % 3
         else ran(f"itm_l{n}", f"echo {n}", f"out {n}\n" * (n % 9), line=n + 1)
         for n in range(count)

@@ -186,9 +186,7 @@ class StubDoor:
                     "at": approval["answered_at"],
                 }
                 return 409, {"code": "already_answered", "title": "Already answered", "details": details}
-            approval.update(
-                state="answered", answer=option, answered_by=by, answered_at=iso(), reason=message
-            )
+            approval.update(state="answered", answer=option, answered_by=by, answered_at=iso(), reason=message)
             self.emit("approval.answered", approval, f"session:{approval['session_id']}", "team")
             return 200, approval
 

@@ -66,6 +66,7 @@ function Page() {
     </main>
     ${!wide && now.screen !== "session" ? html`<${Places} />` : null}
     <${DialogPlace} />
+    <div class="sr" role="alert">${count ? t("inbox.count", { count }) : ""}</div>
   </div>`;
 }
 

@@ -5,12 +5,10 @@
 // Controls but tab and newline, soft hyphen, bidi controls, zero-width and invisible format characters, line and
 // paragraph separators, and the tag characters that can carry hidden text. Joiners stay: scripts and emoji need them.
 const HIDDEN =
-  // eslint-disable-next-line no-control-regex
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
 // A terminal's control sequences: CSI, OSC and other strings, two-character escapes, and the C1 form of CSI.
 const SEQUENCE =
-  // eslint-disable-next-line no-control-regex
   /(?:\u001b\[|\u009b)[0-?]{0,64}[ -/]{0,8}[@-~]|\u001b[\]P^_X][^\u0007\u001b\u009c]{0,4096}(?:\u0007|\u001b\\|\u009c)|\u001b[ -/]{0,4}[0-Z\\^_`-~]/gu;
 
 const NAMES = Object.freeze({

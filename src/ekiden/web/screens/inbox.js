@@ -18,7 +18,6 @@ export function InboxScreen() {
     <header><h1 class="grow">${t("places.inbox")}</h1>
       ${count ? html`<span class="pill need">${t("inbox.count", { count })}</span>` : null}</header>
     <div class="scroll" data-area><div class="col"><${Body} /></div></div>
-    <div class="sr" role="alert">${count ? t("inbox.count", { count }) : ""}</div>
   </div>`;
 }
 

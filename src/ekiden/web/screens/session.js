@@ -1,6 +1,6 @@
 // One session: its items, what is growing, what waits, and the composer.
 
-import { html, useCallback, useComputed, useEffect, useRef, useState } from "../lib.js";
+import { effect, html, useCallback, useComputed, useEffect, useRef, useSignal, useState } from "../lib.js";
 import { get, place } from "../door.js";
 import { ECHO_LOOK_BACK, FIND_PAGES_MAX } from "../state/limits.js";
 import { items, joined, olderLoading, openId, pageProblem, readOlder, readView, view, viewKeptAt, viewProblem, viewState } from "../state/live.js";
@@ -64,7 +64,9 @@ function Head({ wide, session }) {
 
 function Conversation() {
   const [bottom, setBottom] = useState(true);
-  const [fresh, setFresh] = useState(false);
+  const fresh = useSignal(false);
+  const away = useRef(false);
+  away.current = !bottom;
   const list = useRef(/** @type {any} */ (null));
   const conversation = useComputed(() => rowsOf(items.value));
   const growingIds = useComputed(() => {
@@ -78,30 +80,36 @@ function Conversation() {
   const threads = conversation.value.threads;
   const marks = echo.value;
   const draw = useCallback((/** @type {any} */ row) => drawRow(row, conversation.value.threads, echo.value), [threads, marks]);
-  const count = rows.value.length;
-  const lastKey = rows.value[count - 1]?.key;
-  const known_ = useRef(lastKey);
   useEffect(() => {
-    if (known_.current !== lastKey && !bottom) setFresh(true);
-    known_.current = lastKey;
-  }, [lastKey, bottom]);
+    // What comes while the person reads further up is marked; this runs with every piece and draws nothing itself.
+    let had = newest();
+    return effect(() => {
+      const now = newest();
+      if (now !== had && away.current) fresh.value = true;
+      had = now;
+    });
+  }, []);
   useFind(list, conversation);
   const session = view.value?.session;
   if (!session) return null;
   const toBottom = () => {
-    setFresh(false);
+    fresh.value = false;
     list.current?.toBottom();
   };
   return html`
     ${viewState.value === "kept" ? html`<p class="banner" role="status">${t("fresh.kept")} <${Ago} at=${viewKeptAt.value} />.</p>` : null}
     <div class="conversation" data-area>
       <${VirtualList} rows=${rows.value} draw=${draw} version=${tail.value} handle=${list} label=${t("session.items")}
-        onNearTop=${readOlder} onBottom=${(/** @type {boolean} */ is) => { setBottom(is); if (is) setFresh(false); }} />
-      ${bottom ? null : html`<button type="button" class="below" onClick=${toBottom}>${t(fresh ? "session.new_below" : "session.to_end")} <span aria-hidden="true">↓</span></button>`}
+        onNearTop=${readOlder} onBottom=${(/** @type {boolean} */ is) => { setBottom(is); if (is) fresh.value = false; }} />
+      ${bottom ? null : html`<button type="button" class="below" onClick=${toBottom}>${t(fresh.value ? "session.new_below" : "session.to_end")} <span aria-hidden="true">↓</span></button>`}
     </div>
     <${Announce} rows=${conversation.value.rows} />
     <${Composer} key=${session.report.session_id} session=${session} onSent=${toBottom} />`;
 }
+
+/** @returns {string} changes with whatever comes at the end of the conversation */
+const newest = () =>
+  [items.value.at(-1)?.id, ...[...(view.value?.growing.values() ?? [])].map((growing) => `${growing.item_id}:${growing.count}`)].join(" ");
 
 /** @returns {string} changes with whatever the first row shows */
 const headVersion = () => [view.value?.before, olderLoading.value, pageProblem.value?.code, view.value?.fromCopy].join("|");

@@ -106,7 +106,7 @@ export function grouped(sessions) {
 
 /** @param {{wide: boolean}} props */
 export function SessionsScreen({ wide }) {
-  if (wide) return html`<div class="screen"><div class="scroll"><${Empty} text=${t("sessions.choose")} /></div></div>`;
+  if (wide) return html`<div class="screen"><header><h1 class="grow">${t("places.sessions")}</h1></header><div class="scroll"><${Empty} text=${t("sessions.choose")} /></div></div>`;
   return html`<div class="screen"><header><h1 class="grow">${t("places.sessions")}</h1></header><${SessionList} /></div>`;
 }
 
