@@ -1,5 +1,6 @@
 """Named queries and the translation of their parameters."""
 
+import re
 import sqlite3
 from importlib.resources import files
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ekiden.log import sqlite_connection
 from ekiden.log.migrations import read_migrations
 from ekiden.log.queries import QueryFileBroken, bound, joined, load_queries, room_queries
 
@@ -112,3 +114,30 @@ def test_the_schema_and_the_queries_keep_to_the_common_subset():
     for text in shared:
         statement = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
         assert not [word for word in only_sqlite if word.lower() in statement.lower()], text[:200]
+
+
+@pytest.mark.parametrize("rows", [1, 4, 16, 64])
+def test_what_runs_for_every_command_finds_by_index_and_never_scans_a_table(rows):
+    """Whatever the size of the log, a command costs the same."""
+    connection = sqlite3.connect(":memory:")
+    for step in read_migrations():
+        for statement in step.statements:
+            connection.execute(statement)
+    statements = [
+        sqlite_connection._of_rows("commands", rows),
+        sqlite_connection._events_of_topics(rows),
+        sqlite_connection.own("events_after"),
+        sqlite_connection.own("head"),
+        sqlite_connection.own("oldest"),
+        sqlite_connection.own("forget_commands"),
+        bound(room_queries("ekiden.access")["access.key"], "?").sql,
+        bound(room_queries("ekiden.access")["access.audit"], "?").sql,
+    ]
+    tables = ("commands", "events", "event_topics", "teams", "keys", "principals", "c", "e", "t", "k", "p")
+    for sql in statements:
+        numbered = [int(number) for number in re.findall(r"\?(\d+)", sql)]
+        given = max(numbered) if numbered else sql.count("?")
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}", [1] * given)]
+        assert any("SEARCH" in line for line in plan), (sql, plan)
+        assert not [line for line in plan if line.split()[:2] in (["SCAN", name] for name in tables)], (sql, plan)
+    connection.close()

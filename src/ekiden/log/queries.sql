@@ -44,10 +44,12 @@ DELETE FROM events WHERE team_id = :team_id AND seq < :before;
 -- Drops what finds the events before a seq.
 DELETE FROM event_topics WHERE team_id = :team_id AND seq < :before;
 
--- name: command
--- What a command was answered.
-SELECT digest, answer, seq, done_at_s FROM commands
-WHERE team_id = :team_id AND principal_id = :principal_id AND command_id = :command_id;
+-- name: commands
+-- What commands were answered, by team, principal and id.
+WITH wanted (team_id, principal_id, command_id) AS (VALUES (:team_id, :principal_id, :command_id))
+SELECT c.team_id, c.principal_id, c.command_id, c.digest, c.answer, c.seq, c.done_at_s
+FROM wanted AS w JOIN commands AS c
+    ON c.team_id = w.team_id AND c.principal_id = w.principal_id AND c.command_id = w.command_id;
 
 -- name: add_command
 -- Keeps what a command was answered; replaces an answer that was too old to count.

@@ -3,8 +3,9 @@
 Nothing outside `log/` imports this. Connections run in autocommit; transactions are said with BEGIN and COMMIT.
 """
 
+import re
 import sqlite3
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +45,49 @@ _REASONS = {
 def own(query: str) -> str:
     """One of the log's own statements, ready for parameters in the order of their first use."""
     return bound(LOG_QUERIES[f"log.{query}"], "?").sql
+
+
+_VALUES = re.compile(r"VALUES\s*\((?P<row>[^)]*)\)")
+_ROWS_AT_ONCE = (64, 16, 4, 1)
+
+
+@lru_cache(maxsize=64)
+def _of_rows(query: str, count: int) -> str:
+    """One of the log's own statements with `VALUES (…)`, for `count` rows or keys at once."""
+    sql = own(query)
+    found = _VALUES.search(sql)
+    assert found is not None, query
+    row = "(" + ", ".join("?" for _ in found["row"].split(",")) + ")"
+    return sql[: found.start()] + "VALUES " + ", ".join([row] * count) + sql[found.end() :]
+
+
+def _by_few(query: str, rows: Sequence[Sequence[object]]) -> Iterator[tuple[str, list[object]]]:
+    """The statement and its values for the next rows, as often as needed. Few sizes, so that all stay prepared."""
+    start = 0
+    for count in _ROWS_AT_ONCE:
+        while len(rows) - start >= count:
+            yield _of_rows(query, count), [value for row in rows[start : start + count] for value in row]
+            start += count
+
+
+def insert_rows(connection: sqlite3.Connection, query: str, rows: Sequence[Sequence[object]]) -> None:
+    """Runs one of the log's own INSERT statements for many rows, as few statements.
+
+    Each step of a statement lets go of the interpreter, and while the event loop is busy it may be milliseconds
+    until this thread gets it back. So what counts is how many steps there are, more than what each does.
+    """
+    for sql, values in _by_few(query, rows):
+        connection.execute(sql, values)
+
+
+def select_rows(
+    connection: sqlite3.Connection, query: str, keys: Sequence[Sequence[object]]
+) -> list[tuple[Any, ...]]:
+    """Runs one of the log's own SELECT statements for many keys, as few statements."""
+    found: list[tuple[Any, ...]] = []
+    for sql, values in _by_few(query, keys):
+        found.extend(connection.execute(sql, values).fetchall())
+    return found
 
 
 def connect(location: Path | str, *, reader: bool = False) -> sqlite3.Connection:

@@ -4,7 +4,7 @@ The order of things in a batch:
 1. `BEGIN IMMEDIATE`, so that a foreign writer is waited for before anything is read;
 2. each command runs to its end. Its events and its answer are held in memory; a savepoint is opened only when
    it changes a table itself, and rolled back if it refuses;
-3. all events, answers and heads are written with one statement for each table, then `COMMIT` (with fsync);
+3. all events, answers and heads are written with few statements for each table, then `COMMIT` (with fsync);
 4. the event loop is woken once: followers first, then the callers.
 
 If the disk refuses at any point, the whole batch is rolled back and every caller in it is told that nothing
@@ -32,18 +32,14 @@ from ekiden.log.sqlite_connection import (
     drive,
     execute,
     fault_of_database,
-    own,
+    insert_rows,
     read_head,
+    select_rows,
     unavailable,
 )
 
 _encoder = msgspec.json.Encoder()
 
-_ADD_EVENT = own("add_event")
-_ADD_EVENT_TOPIC = own("add_event_topic")
-_ADD_COMMAND = own("add_command")
-_SET_HEAD = own("set_head")
-_COMMAND = own("command")
 
 Chore = Callable[[sqlite3.Connection], object]
 """Work of the log itself on the writer's connection, outside any batch."""
@@ -85,6 +81,8 @@ class Batch:
     inserted: int = 0
     """How many of `events` are rows already."""
     commands: list[tuple[object, ...]] = field(default_factory=list[tuple[object, ...]])
+    answered: dict[tuple[str, str, str], list[Any]] = field(default_factory=dict[tuple[str, str, str], list[Any]])
+    """(digest, answer, seq, when) of those commands of the batch that were answered before."""
 
 
 Settle = Callable[[Sequence[Outcome], Sequence[tuple[str, Event]], str | None], None]
@@ -244,8 +242,9 @@ class Writer:
         """Writes the batch's events that are not rows yet."""
         batch = self.batch
         waiting = batch.events[batch.inserted :]
-        self.connection.executemany(
-            _ADD_EVENT,
+        insert_rows(
+            self.connection,
+            "add_event",
             [
                 (
                     team_id,
@@ -261,8 +260,9 @@ class Writer:
                 for team_id, event in waiting
             ],
         )
-        self.connection.executemany(
-            _ADD_EVENT_TOPIC,
+        insert_rows(
+            self.connection,
+            "add_event_topic",
             [(team_id, topic, event.seq) for team_id, event in waiting for topic in event.topics],
         )
         batch.inserted = len(batch.events)
@@ -329,6 +329,7 @@ class Writer:
             try:
                 self.connection.execute("BEGIN IMMEDIATE")
                 self._notice_foreign_writes()
+                self._look_up_commands(jobs)
                 for job in jobs:
                     self._run_one(job)
                 self._write_down()
@@ -388,12 +389,22 @@ class Writer:
                 )
             )
 
+    def _look_up_commands(self, jobs: list[Job]) -> None:
+        """Finds out which commands of the batch were answered before. No id is twice in a batch: a command that
+        still runs is told apart before it comes here."""
+        keys = [(job.team_id, job.command.principal_id, job.command.id) for job in jobs if job.command is not None]
+        rows = select_rows(self.connection, "commands", keys) if keys else []
+        self.batch.answered = {(team, principal, name): answered for team, principal, name, *answered in rows}
+
     def _told_before(self, team_id: str, command: Command, now_s: int) -> Written | EkidenError | None:
         """The answer that this command had before, or that it may not be asked with another body."""
-        row = self.connection.execute(_COMMAND, (team_id, command.principal_id, command.id)).fetchone()
-        if row is None or row[3] < now_s - limits.COMMAND_ANSWERS_KEPT_S:
+        answered = self.batch.answered.get((team_id, command.principal_id, command.id))
+        if answered is None:
             return None
-        return reused() if row[0] != command.digest else Written(row[1].encode(), row[2], repeated=True)
+        digest, answer, seq, done_at_s = answered
+        if done_at_s < now_s - limits.COMMAND_ANSWERS_KEPT_S:
+            return None
+        return reused() if digest != command.digest else Written(answer.encode(), seq, repeated=True)
 
     def _write_down(self) -> None:
         batch = self.batch
@@ -401,9 +412,9 @@ class Writer:
             if batch.inserted < len(batch.events):
                 self.insert_events()
             teams = {team_id for team_id, _ in batch.events}
-            self.connection.executemany(_SET_HEAD, [(team_id, self.heads[team_id]) for team_id in teams])
+            insert_rows(self.connection, "set_head", [(team_id, self.heads[team_id]) for team_id in teams])
         if batch.commands:
-            self.connection.executemany(_ADD_COMMAND, batch.commands)
+            insert_rows(self.connection, "add_command", batch.commands)
 
     def _abandon(self) -> None:
         """Leaves no trace of the batch."""
