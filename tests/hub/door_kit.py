@@ -323,8 +323,9 @@ async def open_house(
     clock: Clock | None = None,
     settings: Settings | None = None,
     pages: Pages | None = None,
+    started: bool = True,
 ) -> AsyncIterator[House]:
-    """A started hub before the small rooms; stopped at the end, streams too."""
+    """A hub before the small rooms; with `started` it runs, and is stopped at the end, streams too."""
     clock = clock or SystemClock()
     location = home if isinstance(home, str) else str(home / "ekiden.db")
     log = await open_log(location, clock=clock, queries={})
@@ -337,12 +338,14 @@ async def open_house(
         hosts.append((host_id, here))
 
     hub = build(
-        settings or Settings(Path("unused")), log, clock, Rooms(ENDPOINTS, gate, TEAM, host_changed, pages)
+        settings or Settings(Path("unused")), log, clock, Rooms(ENDPOINTS, gate, TEAM, host_changed, pages=pages)
     )
-    await hub.start()
+    if started:
+        await hub.start()
     bridge = Bridge(hub)
     try:
         yield House(hub, gate, bridge, hosts)
     finally:
         await bridge.close()
-        await hub.stop()
+        if started:
+            await hub.stop()
