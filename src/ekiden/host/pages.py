@@ -373,7 +373,8 @@ class Pages:
         begin = window_start(source, start, TAIL_PRIME_BYTES_MAX) if start else 0
         fold = self._vendors(row.vendor).fold(row.found())
         found: Item | None = None
-        for line in lines_forward(source, begin, min(whole_end, start + PAGE_WINDOW_BYTES_MAX)):
+        number = self._newlines(row).number_at(source, begin)
+        for line in lines_forward(source, begin, min(whole_end, start + PAGE_WINDOW_BYTES_MAX), number=number):
             for item in fold.feed(line):
                 if item.id == item_id:
                     found = item
@@ -386,7 +387,9 @@ class Pages:
         """For a file that the import has not read yet: the newest part of it."""
         fold = self._vendors(row.vendor).fold(row.found())
         found: Item | None = None
-        for line in lines_forward(source, window_start(source, whole_end, PAGE_WINDOW_BYTES_MAX), whole_end):
+        begin = window_start(source, whole_end, PAGE_WINDOW_BYTES_MAX)
+        number = self._newlines(row).number_at(source, begin)
+        for line in lines_forward(source, begin, whole_end, number=number):
             for item in fold.feed(line):
                 if item.id == item_id:
                     found = item

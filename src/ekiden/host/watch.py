@@ -51,17 +51,17 @@ class Changes:
     missed: bool = False
 
 
-class Watcher:
-    """Watches folders and everything below them. `heard` is called on the event loop.
+def add_watch_of(libc: ctypes.CDLL) -> Callable[[int, bytes, int], int]:
+    """The system call that adds a watch: (inotify descriptor, folder, mask) -> watch, or -1 with errno."""
+    return libc.inotify_add_watch
 
-    `add_watch` replaces the system call in tests of its failures.
-    """
+
+class Watcher:
+    """Watches folders and everything below them. `heard` is called on the event loop."""
 
     def __init__(
         self,
         heard: Callable[[Changes], None],
-        *,
-        add_watch: Callable[[int, bytes, int], int] | None = None,
     ) -> None:
         self._heard = heard
         self._folders: dict[int, str] = {}
@@ -72,7 +72,7 @@ class Watcher:
         """Why watching is not complete; empty while it is."""
         try:
             self._libc = ctypes.CDLL(None, use_errno=True)
-            self._add = add_watch or self._libc.inotify_add_watch
+            self._add = add_watch_of(self._libc)
             self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
             if self._descriptor < 0:
                 self.failed = os.strerror(ctypes.get_errno())
