@@ -182,8 +182,8 @@ async def test_carrying_on_again_with_the_same_command_asks_the_host_under_the_s
     """A retry after a lost answer cannot start a second runtime: the host knows the request again."""
     session_id = await host.session()
     host.answers = dict.fromkeys(
-        ("continue", "fork", "quote", "start"), lambda _: Carried(session_id=session_id, verb="x")
-    ) | {"release": lambda _: None}
+        ("continue", "fork", "quote", "start", "release"), lambda _: Carried(session_id=session_id, verb="x")
+    )
     start = {"host_id": host.host_id, "vendor": "demo", "cwd": "/tmp"}
     for path, body in (
         (f"/v1/sessions/{session_id}/continue", None),

@@ -51,15 +51,9 @@ from ekiden.sessions.wire import (
     Welcome,
     Work,
 )
-from ekiden.transcript.items import Item, Struct
+from ekiden.transcript.items import Item
 
 Answer = TypeVar("Answer")
-
-
-class Released(Struct, frozen=True):
-    """The session is Ekiden's no more; what it was can be continued again."""
-
-    session_id: str
 
 
 def _limit(call: Call) -> int:
@@ -354,10 +348,9 @@ async def continue_session(call: Call) -> Carried:
     return await _ask_session(call, "continue", Carried, within_s=HOST_SLOW_REQUEST_S)
 
 
-async def release_session(call: Call) -> Released:
-    """Ends Ekiden's ownership."""
-    await _ask_session(call, "release", msgspec.Raw, within_s=HOST_SLOW_REQUEST_S)
-    return Released(session_id=call.parameters["session_id"])
+async def release_session(call: Call) -> Carried:
+    """Ends Ekiden's ownership; the session can be carried on by whoever comes next."""
+    return await _ask_session(call, "release", Carried, within_s=HOST_SLOW_REQUEST_S)
 
 
 async def fork_session(call: Call) -> Carried:
@@ -539,7 +532,7 @@ ENDPOINTS = (
         "/v1/sessions/{session_id}/release",
         release_session,
         "Ends the resident process; the session can be carried on anywhere",
-        answer=Released,
+        answer=Carried,
         need=_START,
     ),
     Endpoint(
