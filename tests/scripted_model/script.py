@@ -10,6 +10,7 @@ Directives stand anywhere in the prompt, on one line or several:
     @@say WORDS       text spoken before the next tool call        @@final WORDS the text after the last result
     @@hold NAME       stop before the last delta until `release(NAME)`
     @@error CODE MSG  answer this HTTP status once per prompt      @@usage N     input tokens to report
+    @@refuse CODE MSG answer this HTTP status every time
 
 Tool calls are made one per model request, in order: the number of tool results after the last prompt tells
 which comes next. A request that offers no tools (titles, summaries) gets a short text at once.
@@ -21,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 DIRECTIVE = re.compile(
-    r"@@(text|n|delay|think|sh|write|raw|also|say|hold|error|usage|final)\b[ \t]*(.*?)(?=\s*@@|\n|$)"
+    r"@@(text|n|delay|think|sh|write|raw|also|say|hold|error|refuse|usage|final)\b[ \t]*(.*?)(?=\s*@@|\n|$)"
 )
 SHELLS = ("Bash", "bash", "shell_command", "exec_command", "shell", "local_shell", "run_shell_command")
 WRITERS = ("Write", "write", "write_file", "apply_patch")
@@ -41,6 +42,7 @@ class Turn:
         self.pieces_max = int(last.get("n", 8))
         self.hold = last.get("hold")
         self.error = last.get("error")
+        self.refuse = last.get("refuse")
         self.input_tokens = int(last.get("usage", 0) or 0) or 100
         self.think: str | None = None
         self.calls: list[Call] = []

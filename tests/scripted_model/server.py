@@ -148,8 +148,11 @@ class Answer(BaseHTTPRequestHandler):
         prompt = DIRECTIVE.sub("", turn.prompt)[-80:].strip()
         facts.update(results=turn.results, tools=len(turn.tools), prompt=prompt)
         self.server.note("start", **facts)
+        refusal = turn.refuse
         if turn.error and self.server.first_error(turn.prompt):
-            code, _, message = turn.error.partition(" ")
+            refusal = turn.error
+        if refusal:
+            code, _, message = refusal.partition(" ")
             error = {"type": "scripted_error", "code": "scripted_error", "message": message or "scripted"}
             self.send_json({"type": "error", "error": error}, int(code))
             return False

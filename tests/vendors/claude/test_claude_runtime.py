@@ -266,3 +266,64 @@ async def test_the_live_registry_names_the_process(claude: Claude, until: Until)
     assert owner.started_at == processes.started_at(run.runtime.pid)
     await run.runtime.close()
     assert run.runtime.native_id not in claude.vendor.discovery.owners()
+
+
+async def test_a_subagent_is_a_thread_under_its_call(claude: Claude) -> None:
+    """Its own file is found with its session, its items carry the thread, and its call names the thread."""
+    prompt = "sub job %%sh touch deep %%final sub done"
+    agent = f'{{"description":"look","prompt":"{prompt}","subagent_type":"general-purpose"}}'
+    run = await claude.run()
+    await run.runtime.send("msg_1", f"go @@raw Agent {agent} @@final main done")
+    asked = await run.asked("Bash")
+    await run.runtime.decide(asked.native_id, "allow")
+    assert (await run.event(TurnEnded)).outcome == "completed"
+    await run.runtime.close()
+    files = [file for file in claude.vendor.discovery.files() if file.native_id == run.runtime.native_id]
+    (part,) = [file for file in files if file.thread]
+    (main,) = [file for file in files if not file.thread]
+    fold = claude.vendor.fold(part)
+    assert isinstance(fold, ClaudeFold)
+    inner = Reading(fold).take(lines_of(part.path.read_bytes()))
+    assert "sub done" in inner.texts()
+    assert {item.thread for item in inner.items.values()} == {part.thread}
+    assert asked.item_id in inner.items
+    outer = read_file(main.path)
+    call = outer.items[inner.facts.called_by]
+    assert call.tool is not None
+    assert (call.tool.thread, call.tool.title) == (part.thread, "look")
+    assert not [event for event in run.told if isinstance(event, Grew) and event.text == "sub done"]
+
+
+async def test_a_plan_waits_for_its_approval(claude: Claude) -> None:
+    """Leaving plan mode is a question of its own kind; approved, the work goes on."""
+    run = await claude.run()
+    plan = '@@raw EnterPlanMode {} @@raw ExitPlanMode {"plan":"# Plan"} @@final planned'
+    await run.runtime.send("msg_1", f"plan {plan}")
+    answered: set[str] = set()
+    while True:
+        asked = await run.event(Asked, lambda one: one.native_id not in answered)
+        answered.add(asked.native_id)
+        assert await run.runtime.decide(asked.native_id, "allow")
+        if asked.tool == "ExitPlanMode":
+            break
+    assert asked.question == "other"
+    assert (await run.event(TurnEnded)).outcome == "completed"
+
+
+async def test_an_overloaded_model_is_asked_again(claude: Claude) -> None:
+    """One 529 costs time, not the turn, and leaves no text behind."""
+    run = await claude.run()
+    assert (await run.turn("msg_1", "hi @@error 529 busy @@text there")).outcome == "completed"
+    assert list(run.grown().values()) == ["there"]
+    assert not [event for event in run.told if isinstance(event, Dropped)]
+
+
+async def test_a_refused_request_is_a_failed_turn_with_its_reason(claude: Claude) -> None:
+    """The program's own account of the error is the reason, and stands in the file."""
+    run = await claude.run()
+    ended = await run.turn("msg_1", "hi @@refuse 400 no such luck")
+    assert ended.outcome == "failed"
+    assert "no such luck" in ended.reason
+    reading = read_file(claude.session_file(run.runtime.native_id))
+    answers = [item for item in reading.items.values() if item.role == "assistant"]
+    assert [(item.note, "no such luck" in item.text()) for item in answers] == [("api_error", True)]
