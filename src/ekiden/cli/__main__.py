@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         allow_abbrev=False,
     )
     module.describe(parser)
-    return _run(module.run, parser.parse_args(rest))
+    return _run(module.run, parser.parse_intermixed_args(rest))
 
 
 def _run(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from ekiden.cli.place import DATABASE
 from ekiden.kernel.errors import Conflict, Invalid, NotFound, Unavailable
+from ekiden.log.backup import check_backup
 from ekiden.log.lock import take_lock
-from ekiden.log.migrations import read_migrations, refuse_newer, version_of
 from ekiden.log.open import new_log_id
 from ekiden.log.sqlite_connection import own
 from ekiden.log.sqlite_files import copy_database, make_private_folder, sync_file
@@ -93,7 +93,8 @@ def restore(home: Path, backup: Path) -> Restored:
     """Puts the databases in `backup` in the place of those below `home`.
 
     Raises:
-        NotFound, Invalid: if the file is not there or is no backup; then nothing has changed.
+        NotFound, Invalid, Unavailable: if the file is not there, is no backup, or is damaged; then nothing has
+            changed.
         StoreHeld: if Ekiden runs on this data.
         StoreNewer: if a newer Ekiden made the backup.
     """
@@ -101,7 +102,8 @@ def restore(home: Path, backup: Path) -> Restored:
     with tempfile.TemporaryDirectory(prefix=".restoring-", dir=home) as name:
         folder = Path(name)
         found = _unpacked(backup, folder)
-        _check_hub_database(folder / DATABASE)
+        check_backup(folder / DATABASE)
+        _rename_log(folder / DATABASE)
         for file in found[1:]:
             _check_whole(folder / file)
         lock = take_lock(home / DATABASE, since=datetime.now(UTC).isoformat(timespec="seconds"))
@@ -141,15 +143,10 @@ def _unpacked(backup: Path, folder: Path) -> list[str]:
     return found
 
 
-def _check_hub_database(file: Path) -> None:
-    """Checks that it is whole and not newer than this program, and gives its log a new name."""
-    _check_whole(file)
+def _rename_log(file: Path) -> None:
+    """Gives the log a new name: what comes after the backup is another history than what was lost."""
     connection = sqlite3.connect(file, isolation_level=None)
     try:
-        version = version_of(connection)
-        if not version:
-            raise Invalid("The backup's database is empty.")
-        refuse_newer(version, read_migrations()[-1].number)
         connection.execute(own("set_meta"), ("log_id", new_log_id()))
     finally:
         connection.close()

@@ -118,7 +118,7 @@ class LivePrinter:
     def _break(self) -> None:
         """Ends the line at which text stands unfinished; its item is printed whole later."""
         if self._current:
-            self._screen.say()
+            self._screen.say("\n")
             self._current = ""
 
     def _remember(self, item_id: str) -> None:

@@ -22,14 +22,14 @@ from ekiden.cli.link import print_link
 from ekiden.cli.network_address import lan_address
 from ekiden.cli.place import HOST_KEY, LOCAL_KEY, home_of, local_key, read_key
 from ekiden.cli.screen import Screen, line_of, visible
-
+from ekiden.cli.vendor_list import environment_of
 from ekiden.client.client import Client
 from ekiden.client.stream import Reconnect
 from ekiden.hub.serve import Serving, start_serving
 from ekiden.hub.settings import DEFAULT_PORT, Settings
 from ekiden.hub.wiring import open_hub
 from ekiden.kernel.clock import SystemClock
-from ekiden.kernel.errors import EkidenError, StoreHeld, Unauthenticated, Unavailable
+from ekiden.kernel.errors import EkidenError, StoreHeld, Unauthenticated
 from ekiden.log.sqlite_files import make_private_folder
 
 
@@ -79,13 +79,14 @@ async def _up(options: argparse.Namespace) -> int:
         client = Client(f"http://127.0.0.1:{serving.port}", read_key(home / LOCAL_KEY))
         stack.push_async_callback(client.close)
         await _tell(client, screen, home, serving, options)
+        host = None
         if not options.no_host:
             key = await _host_key(client, home)
-            await _start_host(stack, client.url, key, home)
+            host = await _start_host(stack, client.url, key, home, _own_name())
         if not options.json:
             task = asyncio.create_task(_tell_who_asks(client, screen))
             stack.push_async_callback(_cancelled, task)
-        await ending.wait()
+        await _until_asked(ending, host)
         if not options.json:
             screen.say("Ending; sessions and messages are kept.")
     return OK
@@ -202,13 +203,35 @@ async def _host_key(client: Client, home: Path) -> HostKey:
                 key = None
             else:
                 return key
-    key = await host_key_at_hub(client, socket.gethostname() or "this computer")
+    key = await host_key_at_hub(client, _own_name())
     write_host_key(home / HOST_KEY, key)
     return key
 
 
-async def _start_host(stack: AsyncExitStack, url: str, key: HostKey, home: Path, name: str = "") -> None:
-    raise Unavailable("no host yet")
+async def _start_host(
+    stack: AsyncExitStack, url: str, key: HostKey, home: Path, name: str
+) -> "asyncio.Task[None]":
+    """Starts this computer's host; it ends with `stack`."""
+    from ekiden.host.main import Host, HostSettings, vendors_here
+
+    environment = environment_of(home)
+    settings = HostSettings(home=home, name=name, environment=environment, vendors=vendors_here(environment))
+    client = Client(url, key.key)
+    stack.push_async_callback(client.close)
+    task = asyncio.create_task(Host(settings, client, key.host_id).run())
+    stack.push_async_callback(_cancelled, task)
+    return task
+
+
+async def _until_asked(ending: asyncio.Event, host: "asyncio.Task[None] | None") -> None:
+    """Waits for the signal; a host that ends by itself ends the program with its reason."""
+    waiting = asyncio.create_task(ending.wait())
+    try:
+        await asyncio.wait([waiting, *([host] if host else [])], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+    if host is not None and host.done():
+        await host
 
 
 async def _host(options: argparse.Namespace) -> int:
@@ -229,10 +252,14 @@ async def _host(options: argparse.Namespace) -> int:
     async with AsyncExitStack() as stack:
         async with Client(options.url, key.key) as client:
             await client.get("/v1/me")
-        await _start_host(stack, options.url, key, home, options.name)
+        host = await _start_host(stack, options.url, key, home, options.name or _own_name())
         screen.say(f"Connected to {line_of(options.url)} as {key.host_id}. End: Ctrl-C.")
-        await ending.wait()
+        await _until_asked(ending, host)
     return OK
+
+
+def _own_name() -> str:
+    return socket.gethostname() or "this computer"
 
 
 def _asked_to_end() -> asyncio.Event:

@@ -3,21 +3,19 @@
 import os
 from pathlib import Path
 
-from ekiden.vendors.port import Environment, Vendor
-
-
-def vendors_of(environment: Environment) -> list[Vendor]:
-    """All vendors, for the HOME and data folder (`EKIDEN_HOME`) that `environment` names."""
-    from ekiden.vendors.demo.vendor import demo_vendor
-
-    return [demo_vendor(environment)]
+from ekiden.vendors.port import Vendor
 
 
 def environment_of(home: Path) -> dict[str, str]:
-    """This process's environment, with the data folder named in it."""
-    return {**os.environ, "EKIDEN_HOME": str(home)}
+    """This process's environment with the data folder named in it, and without the command line's own key."""
+    return {
+        **{name: value for name, value in os.environ.items() if name != "EKIDEN_KEY"},
+        "EKIDEN_HOME": str(home),
+    }
 
 
 def vendors_here(home: Path) -> list[Vendor]:
     """All vendors, with `home` as Ekiden's data folder."""
-    return vendors_of(environment_of(home))
+    from ekiden.host.main import vendors_here as made
+
+    return made(environment_of(home))
