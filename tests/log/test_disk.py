@@ -177,6 +177,44 @@ async def test_the_write_ahead_log_is_bounded_and_taken_back_when_nobody_writes(
     await log.close()
 
 
+async def test_readers_that_never_stop_cannot_make_the_write_ahead_log_grow_for_ever(tmp_path, clock, monkeypatch):
+    """While one long reader keeps the log from beginning anew it grows; soon after that reader it is cut, though
+    other readers follow one another without a pause."""
+    monkeypatch.setattr(limits, "LOG_WAL_BYTES_MAX", 500_000)
+    monkeypatch.setattr(limits, "LOG_WAL_LOOK_COMMITS", 2)
+    path = tmp_path / "ekiden.db"
+    log = await open_log(str(path), clock=clock, queries=QUERIES)
+    wal = path.with_name("ekiden.db-wal")
+    looked, go_on, stop = threading.Event(), threading.Event(), False
+
+    async def long_question(reading):
+        await reading.row("test.count_events", team_id=TEAM)
+        looked.set()
+        return go_on.wait(BOUND_S)
+
+    async def read_on():
+        while not stop:
+            await seqs(log)
+
+    async def write_until(condition):
+        for _ in range(100):
+            await log.write(TEAM, appends(body={"text": "x" * 100_000}))
+            if condition(wal.stat().st_size):
+                return
+        raise AssertionError(f"the write-ahead log has {wal.stat().st_size} bytes")
+
+    long = asyncio.ensure_future(log.ask(TEAM, long_question))
+    assert await asyncio.to_thread(looked.wait, BOUND_S)
+    short = asyncio.ensure_future(read_on())
+    await write_until(lambda size: size > 1_500_000)
+    go_on.set()
+    assert await long
+    await write_until(lambda size: size <= 500_000)
+    stop = True
+    await short
+    await log.close()
+
+
 async def test_old_answers_are_dropped_when_nobody_writes(tmp_path, clock, monkeypatch):
     monkeypatch.setattr(limits, "LOG_CHECKPOINT_IDLE_S", 0.02)
     log = await open_log(str(tmp_path / "ekiden.db"), clock=clock, queries=QUERIES)

@@ -110,7 +110,11 @@ class SqliteLog:
         self._closing = False
         self._readers: list[sqlite3.Connection] = []
         self._pool = ThreadPoolExecutor(limits.LOG_READERS_MAX, thread_name_prefix="ekiden-log-reader")
-        self._writer.start([self._take_back_wal, self._forget_commands])
+        in_file = location is not None
+        self._writer.start(
+            idle_chores=[*([self._take_back_wal] if in_file else []), self._forget_commands],
+            busy_chores=[self._cut_wal] if in_file else [],
+        )
 
     async def write(self, team_id: str, verb: Verb, *, command: Command | None = None) -> Written:
         self._check_open()
@@ -314,10 +318,24 @@ class SqliteLog:
             self._readers.append(connection)
 
     def _take_back_wal(self, connection: sqlite3.Connection) -> None:
-        """Moves what is in the write-ahead log into the database; cuts the log if it has grown too long."""
-        if self._location is None:
-            return
+        """Moves what is in the write-ahead log into the database, as far as readers let it."""
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self._cut_wal(connection)
+
+    def _cut_wal(self, connection: sqlite3.Connection) -> None:
+        """Begins the write-ahead log anew if it is over its bound. SQLite does so by itself when no reader looks
+        at it; with one reader always following another, it never would. A reader that stays longer than
+        `LOG_CHECKPOINT_WAIT_S` puts it off to the next time."""
+        assert self._location is not None
+        wal = self._location.with_name(self._location.name + "-wal")
+        if not wal.exists() or wal.stat().st_size <= limits.LOG_WAL_BYTES_MAX:
+            return
+        connection.execute(f"PRAGMA busy_timeout = {int(limits.LOG_CHECKPOINT_WAIT_S * 1000)}").fetchall()
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            wait_ms = int(limits.LOG_FOREIGN_WRITER_WAIT_S * 1000)
+            connection.execute(f"PRAGMA busy_timeout = {wait_ms}").fetchall()
 
     def _forget_commands(self, connection: sqlite3.Connection) -> None:
         """Drops answers that are too old to be asked for, some at a time."""

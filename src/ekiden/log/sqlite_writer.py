@@ -211,15 +211,19 @@ class Writer:
         """Held while the connection is in use; readers of a database in memory share the connection."""
         self._jobs: queue.SimpleQueue[Job | ChoreJob | None] = queue.SimpleQueue()
         self._idle_chores: list[Chore] = []
+        self._busy_chores: list[Chore] = []
+        self._commits = 0
         self._dirty = False
         self._data_version = -1
         self._now_ms = -1
         self._now = ""
         self._thread = threading.Thread(target=self._work, name="ekiden-log-writer", daemon=True)
 
-    def start(self, idle_chores: Sequence[Chore]) -> None:
-        """Begins to work; `idle_chores` run when nothing has been written for a moment."""
+    def start(self, *, idle_chores: Sequence[Chore], busy_chores: Sequence[Chore] = ()) -> None:
+        """Begins to work; `idle_chores` run when nothing has been written for a moment, `busy_chores` after every
+        `LOG_WAL_LOOK_COMMITS` commits however busy it is."""
         self._idle_chores = list(idle_chores)
+        self._busy_chores = list(busy_chores)
         self._thread.start()
 
     def put(self, job: Job | ChoreJob) -> None:
@@ -300,10 +304,10 @@ class Writer:
                 return self._jobs.get(timeout=limits.LOG_CHECKPOINT_IDLE_S if self._dirty else None)
             except queue.Empty:
                 self._dirty = False
-                self._tidy_up()
+                self._do(self._idle_chores)
 
-    def _tidy_up(self) -> None:
-        for chore in self._idle_chores:
+    def _do(self, chores: Sequence[Chore]) -> None:
+        for chore in chores:
             try:
                 with self._turn:
                     chore(self.connection)
@@ -342,6 +346,9 @@ class Writer:
             self._tell([Outcome(job, error=unavailable(fault)) for job in jobs], [], fault)
         else:
             self._tell(self.batch.outcomes, self.batch.events, "")
+        self._commits += 1
+        if self._commits % limits.LOG_WAL_LOOK_COMMITS == 0:
+            self._do(self._busy_chores)
 
     def _run_one(self, job: Job) -> None:
         """Runs one command.
