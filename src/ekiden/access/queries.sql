@@ -2,6 +2,10 @@
 -- The teams of this hub, oldest first.
 SELECT team_id, made_at FROM access_teams ORDER BY made_at, team_id;
 
+-- name: team
+-- One team.
+SELECT team_id, made_at FROM access_teams WHERE team_id = :team_id;
+
 -- name: add_team
 -- Makes a team.
 INSERT INTO access_teams (team_id, made_at) VALUES (:team_id, :made_at);

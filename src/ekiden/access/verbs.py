@@ -100,9 +100,9 @@ async def home_team(reading: Reading) -> str:
 
 
 async def bootstrap(tx: Transaction, *, secret_digest: str) -> MadeKey:
-    """At the first start: makes the team, its owner and the key of this computer's command line. Later: ends that
+    """At a team's first start: makes the team, its owner and the key of this computer's command line. Later: ends that
     key and makes a new one for the same owner (who can read the data folder owns the hub anyway)."""
-    if await home_team(tx) == "":
+    if await tx.row("access.team", team_id=tx.team_id) is None:
         await tx.run("access.add_team", team_id=tx.team_id, made_at=tx.now)
     owner = await tx.row("access.owner", team_id=tx.team_id)
     if owner is None:
