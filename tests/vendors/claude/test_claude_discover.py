@@ -194,17 +194,19 @@ def test_an_entry_that_proves_nothing_is_left_out(
 def test_a_command_line_that_names_a_session_is_evidence(
     home: Path, arguments: list[str], owned: list[str]
 ) -> None:
-    """Where the registry is silent; a fork does not hold the session that it names."""
+    """Where the registry is silent; a fork does not hold the session that it names, and a process of another
+    home holds nothing here."""
     program = home / "claude"
     program.write_text(f"#!{sys.executable}\nimport time\nprint(flush=True)\ntime.sleep(60)\n")
     program.chmod(0o755)
-    with subprocess.Popen([str(program), *arguments], stdout=subprocess.PIPE) as process:
+    mine = {"HOME": str(home)}
+    with subprocess.Popen([str(program), *arguments], stdout=subprocess.PIPE, env=mine) as process:
         assert process.stdout is not None
         process.stdout.readline()
         try:
             owners = ClaudeDiscovery(home, {}).owners()
-            mine = {session: owner for session, owner in owners.items() if owner.pid == process.pid}
-            assert list(mine) == owned
+            assert {session: owner.pid for session, owner in owners.items()} == dict.fromkeys(owned, process.pid)
+            assert ClaudeDiscovery(home / "another", {}).owners() == {}
         finally:
             process.kill()
 

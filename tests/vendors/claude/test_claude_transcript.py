@@ -1,7 +1,6 @@
 """The reader against the kinds of damage and oddity that session files show."""
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -184,13 +183,11 @@ def test_a_root_with_many_leaves_shows_all_and_keeps_one() -> None:
 
 def test_a_long_chain_needs_no_recursion() -> None:
     """Thirty thousand rows in one chain, with a fork at the root."""
-    began = time.monotonic()
     reading = read([*chain(30_000), user("fork", "u1", "fork")])
     assert reading.facts.messages == 30_001
     flagged = sum(item.abandoned for item in reading.items.values())
     (branch,) = reading.all(note="branch")
     assert branch.text().startswith(f"{29_999 - flagged} items")
-    assert time.monotonic() - began < 30  # far above what it takes; quadratic work takes longer
 
 
 def test_a_branch_that_is_taken_up_again_is_no_longer_abandoned() -> None:

@@ -55,12 +55,16 @@ class ClaudeDiscovery:
 
     def files(self) -> Iterable[FoundFile]:
         """All session files and sub-agents' files, newest first."""
-        found = [file for path in self._candidates() if (file := self.recognise(path)) is not None]
+        inside: dict[Path, bool] = {}
+        found = [file for path in self._candidates() if (file := self._recognise(path, inside)) is not None]
         found.sort(key=lambda file: file.modified_at, reverse=True)
         return found
 
     def recognise(self, path: Path) -> FoundFile | None:
         """What `path` is, by its place below the root; None for anything else, and for what is no plain file."""
+        return self._recognise(path, {})
+
+    def _recognise(self, path: Path, inside: dict[Path, bool]) -> FoundFile | None:
         try:
             parts = path.relative_to(self._projects).parts
         except ValueError:
@@ -77,7 +81,7 @@ class ClaudeDiscovery:
             native_id = self._session_named_in(path)
         else:
             return None
-        details = self._plain(path)
+        details = self._plain(path, inside)
         if not native_id or details is None:
             return None
         return FoundFile(path, native_id, details.st_size, details.st_mtime, thread=thread)
@@ -85,7 +89,7 @@ class ClaudeDiscovery:
     def owners(self) -> Mapping[str, Owner]:
         """Session id -> the live process that holds it; the registry's word before what /proc shows."""
         return {
-            **registry.seen_in_proc(self._projects.resolve()),
+            **registry.seen_in_proc(self.root),
             **registry.registered(self.root / "sessions"),
         }
 
@@ -171,16 +175,29 @@ class ClaudeDiscovery:
                 elif path.suffix == "" and path.is_dir() and not path.is_symlink():
                     waiting.append(path)
 
-    def _plain(self, path: Path) -> os.stat_result | None:
-        """The file's details if it is a plain file that lies below the root."""
+    def _plain(self, path: Path, inside: dict[Path, bool] | None = None) -> os.stat_result | None:
+        """The file's details if it is a plain file that lies below the root. `inside` remembers, for one look
+        at many files, which folders do."""
+        inside = {} if inside is None else inside
         try:
-            if not path.resolve(strict=True).is_relative_to(self._projects.resolve()):
-                self._refused.add(str(path))
-                return None
-            details = path.stat()
+            details = path.lstat()
+            if stat.S_ISLNK(details.st_mode):
+                is_inside = self._is_inside(path)
+                details = path.stat()
+            else:
+                folder = path.parent
+                if folder not in inside:
+                    inside[folder] = self._is_inside(folder)
+                is_inside = inside[folder]
         except (OSError, RuntimeError):
             return None
+        if not is_inside:
+            self._refused.add(str(path))
+            return None
         return details if stat.S_ISREG(details.st_mode) else None
+
+    def _is_inside(self, path: Path) -> bool:
+        return path.resolve(strict=True).is_relative_to(self._projects.resolve())
 
     def _session_named_in(self, path: Path) -> str:
         """The session id in the first line of an older sub-agent's file."""

@@ -69,6 +69,16 @@ def command_line(pid: int) -> list[str]:
     return raw.decode("utf-8", "replace").rstrip("\0").split("\0") if raw else []
 
 
+def environment_of(pid: int) -> dict[str, str]:
+    """The environment that `pid` was started with; empty if it cannot be read."""
+    try:
+        raw = (PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return {}
+    entries = (entry.partition("=") for entry in raw.decode("utf-8", "replace").split("\0") if "=" in entry)
+    return {name: value for name, _, value in entries}
+
+
 def open_files(pid: int) -> list[str]:
     """Paths that `pid` has open; empty if they cannot be read."""
     paths: list[str] = []

@@ -84,24 +84,34 @@ def _read(path: Path) -> tuple[Entry | None, float]:
     return None, 0.0
 
 
-def seen_in_proc(projects: Path) -> dict[str, Owner]:
-    """Session id -> a live `claude` that was started on it or has its file open."""
+def seen_in_proc(root: Path) -> dict[str, Owner]:
+    """Session id -> a live `claude` of the same folder `root` that was started on it or has its file open."""
+    root = root.resolve()
     owners: dict[str, Owner] = {}
     for pid in processes.all_pids():
         words = processes.command_line(pid)
         if not any(Path(word).name in ("claude", "claude.exe") or "claude-code" in word for word in words[:2]):
             continue
         named = _named_session(words)
-        found = {named: "its command line"} if named else {}
+        found = {named: "its command line"} if named and _root_of(pid) == root else {}
         for name in processes.open_files(pid):
             path = Path(name)
-            if path.suffix == ".jsonl" and SESSION_ID.fullmatch(path.stem) and path.is_relative_to(projects):
+            if path.suffix == ".jsonl" and SESSION_ID.fullmatch(path.stem) and path.is_relative_to(root):
                 found[path.stem] = "it has the session file open"
         began_at = processes.started_at(pid) if found else None
         if began_at is not None:
             for session_id, evidence in found.items():
                 owners[session_id] = Owner(pid, began_at, _NAME, evidence=evidence)
     return owners
+
+
+def _root_of(pid: int) -> Path | None:
+    """The folder that a process keeps its sessions in; another home's sessions may have any id."""
+    environment = processes.environment_of(pid)
+    configured, home = environment.get("CLAUDE_CONFIG_DIR"), environment.get("HOME")
+    if configured:
+        return Path(configured).resolve()
+    return (Path(home) / ".claude").resolve() if home else None
 
 
 def _named_session(words: list[str]) -> str:

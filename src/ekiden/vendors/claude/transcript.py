@@ -5,7 +5,8 @@ from the first line's offset. In a window, what belongs to something before it (
 block whose place nobody says) gives no item and is counted in `facts.wants_earlier`: a window that begins
 earlier shows it whole. Item ids are the same in all three.
 
-See `docs/vendors/claude.md` for the rules; the parts are in `rows`, `answers`, `tools`, `speech` and `tree`.
+See `docs/vendors/claude.md` for the rules; the parts are in `rows`, `answers`, `tools`,
+`speech`, `tree`, `kept` and `account`.
 """
 
 import copy
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ekiden.kernel.limits import ITEM_TITLE_CHARS_MAX
+from ekiden.kernel.limits import FOLD_MESSAGES_OPEN_MAX, ITEM_TITLE_CHARS_MAX
 from ekiden.transcript.items import Cut, Item, ItemKind, Role, Source, Text, ToolState
 from ekiden.transcript.reading import Facts, Line
 from ekiden.vendors.claude import answers, ids, speech, tools
@@ -360,6 +361,9 @@ class ClaudeFold:
             waiting.append(result)
             if self._window:
                 self.facts.wants_earlier += 1
+                if len(self._orphans) > FOLD_MESSAGES_OPEN_MAX:
+                    # Their calls stand before the window, so nothing here waits for them.
+                    del self._orphans[next(iter(self._orphans))]
         return []
 
     def _lone_result(self, result: tools.Result, *, first: bool) -> list[Item]:
