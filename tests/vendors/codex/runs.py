@@ -1,6 +1,7 @@
 """A runtime under test: started, read to its end, and waited on with a bound."""
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -12,6 +13,13 @@ from ekiden.vendors.port import RuntimeEvent
 
 E = TypeVar("E")
 WAIT_S = 30.0
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Waits, with a bound, for what no event tells: files and processes of other programs."""
+    with anyio.fail_after(WAIT_S):
+        while not holds():  # noqa: ASYNC110 - nothing announces it
+            await anyio.sleep(0.02)
 
 
 class Run:

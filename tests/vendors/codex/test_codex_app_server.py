@@ -70,7 +70,7 @@ async def test_a_long_line_without_an_end_ends_with_the_process(run: Run) -> Non
 
 
 async def test_what_is_not_understood_is_borne(run: Run) -> None:
-    """Lines that are no messages, unknown notifications, odd fields. An unknown request is refused, not left open."""
+    """Lines that are no messages, unknown notifications, odd fields; an unknown request is refused at once."""
     await run.runtime.send("msg_1", "nonsense")
     assert (await run.until(TurnEnded)).outcome == "completed"
     assert grown(run) == "-32601"
