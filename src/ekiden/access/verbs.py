@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from ekiden.access import names, rules
+from ekiden.access import names, principals, rules
 from ekiden.access.rules import Identity, Kind, PairingState, Permissions
 from ekiden.kernel import limits
 from ekiden.kernel.clock import iso
-from ekiden.kernel.errors import Conflict, Forbidden, NotFound, TooMany, Unauthenticated
+from ekiden.kernel.errors import Forbidden, NotFound, TooMany, Unauthenticated
 from ekiden.kernel.ids import Prefix, derived_id, new_id
 from ekiden.log.port import Actor, Reading, Row, Transaction
 
-TOPIC = "access"
+TOPIC = principals.TOPIC
 _OWNER_NAME = "Owner"
 _LOCAL_ACTOR_NAME = "this computer"
 _NAMES_TRIED_MAX = limits.KEYS_PER_TEAM_MAX + 1
@@ -100,18 +100,18 @@ async def home_team(reading: Reading) -> str:
 
 
 async def bootstrap(tx: Transaction, *, secret_digest: str) -> MadeKey:
-    """At a team's first start: makes the team, its owner and the key of this computer's command line. Later: ends that
-    key and makes a new one for the same owner (who can read the data folder owns the hub anyway)."""
+    """At a team's first start: makes the team, its owner and the key of this computer's command line. Later: ends
+    that key and makes a new one for the same owner (who can read the data folder owns the hub anyway)."""
     if await tx.row("access.team", team_id=tx.team_id) is None:
         await tx.run("access.add_team", team_id=tx.team_id, made_at=tx.now)
     owner = await tx.row("access.owner", team_id=tx.team_id)
     if owner is None:
-        principal_id = await _add_principal(tx, Kind.PERSON, _OWNER_NAME)
+        principal_id = await principals.add_principal(tx, Kind.PERSON, _OWNER_NAME)
     else:
         principal_id = str(owner["principal_id"])
         for row in await tx.rows("access.local_keys", team_id=tx.team_id):
             await _end_key(tx, row["key_id"], Actor(principal_id, "", _LOCAL_ACTOR_NAME), reason="replaced")
-    key_id = await _add_key(
+    key_id = await principals.add_key(
         tx,
         principal_id,
         secret_digest,
@@ -140,14 +140,14 @@ async def make_key(
         Forbidden: if the map goes beyond the maker's own.
         TooMany: at `KEYS_PER_TEAM_MAX`.
     """
-    maker = await _maker(tx, actor)
+    maker = await principals.maker(tx, actor)
     shown = names.checked_name(name)
-    await _refuse_taken(tx, shown)
+    await principals.refuse_taken(tx, shown)
     ends_at = rules.narrowed_expiry(expires_at, maker["expires_at"], tx.now)
     if kind is Kind.HOST:
         if permissions is not None:
             raise Forbidden("A host's key may feed its own computer's sessions and nothing else.")
-        principal_id = await _add_principal(tx, kind, shown)
+        principal_id = await principals.add_principal(tx, kind, shown)
         host_id = derived_id(Prefix.HOST, principal_id)
         granted = rules.default_permissions(kind, host_id)
     else:
@@ -158,8 +158,8 @@ async def make_key(
             raise Forbidden(
                 "A key cannot give more than it has.", hint="Name permissions that this key has itself."
             )
-        principal_id, host_id = await _add_principal(tx, kind, shown), ""
-    key_id = await _add_key(tx, principal_id, secret_digest, granted, actor=actor, expires_at=ends_at)
+        principal_id, host_id = await principals.add_principal(tx, kind, shown), ""
+    key_id = await principals.add_key(tx, principal_id, secret_digest, granted, actor=actor, expires_at=ends_at)
     return MadeKey(key_id, principal_id, host_id)
 
 
@@ -194,10 +194,10 @@ async def make_pairing(tx: Transaction, actor: Actor, *, name: str, local: bool,
         TooMany: at `PAIRINGS_OPEN_MAX`.
     """
     await end_old_pairings(tx)
-    maker = await _maker(tx, actor)
+    maker = await principals.maker(tx, actor)
     shown = names.checked_name(name) if name else ""
     if shown:
-        await _refuse_taken(tx, shown)
+        await principals.refuse_taken(tx, shown)
     if len(await tx.rows("access.live_pairings", team_id=tx.team_id)) >= limits.PAIRINGS_OPEN_MAX:
         raise TooMany(
             "Too many pairings are open.",
@@ -398,92 +398,6 @@ async def read_audit(reading: Reading, *, before: int | None, limit: int) -> lis
 # What several verbs share
 
 
-async def _maker(tx: Transaction, actor: Actor) -> Row:
-    """The key that acts, as it is now and not as the door remembers it.
-
-    Raises:
-        Unauthenticated: if it has ended meanwhile.
-    """
-    row = await tx.row("access.key", key_id=actor.key_id)
-    if row is None or row["team_id"] != tx.team_id:
-        raise Unauthenticated("The key is not known here.")
-    rules.refuse_key(revoked_at=row["revoked_at"], expires_at=row["expires_at"], now=tx.now)
-    return row
-
-
-async def _is_taken(tx: Transaction, name: str) -> bool:
-    canonical = names.canonical_name(name)
-    return bool(await tx.rows("access.principals_named", team_id=tx.team_id, canonical=canonical, now=tx.now))
-
-
-async def _refuse_taken(tx: Transaction, name: str) -> None:
-    if await _is_taken(tx, name):
-        raise Conflict(
-            f"There is somebody called {name!r}, or so much alike that people would take one for the other.",
-            hint="Take another name, or revoke that one's keys first.",
-            name=name,
-        )
-
-
-async def _add_principal(tx: Transaction, kind: Kind, name: str) -> str:
-    principal_id = new_id(Prefix.PRINCIPAL)
-    await tx.run(
-        "access.add_principal",
-        principal_id=principal_id,
-        team_id=tx.team_id,
-        kind=kind.value,
-        name=name,
-        canonical=names.canonical_name(name),
-        host_id=derived_id(Prefix.HOST, principal_id) if kind is Kind.HOST else "",
-        made_at=tx.now,
-    )
-    return principal_id
-
-
-async def _add_key(
-    tx: Transaction,
-    principal_id: str,
-    secret_digest: str,
-    permissions: Permissions,
-    *,
-    actor: Actor,
-    expires_at: str = "",
-    local_line: bool = False,
-) -> str:
-    counted = await tx.row("access.count_keys", team_id=tx.team_id, now=tx.now)
-    if counted is not None and counted["count"] >= limits.KEYS_PER_TEAM_MAX:
-        raise TooMany(
-            "The team has as many keys as it may have.",
-            hint="Revoke those that are not used.",
-            max=limits.KEYS_PER_TEAM_MAX,
-        )
-    key_id = rules.key_id_of(secret_digest)
-    await tx.run(
-        "access.add_key",
-        key_id=key_id,
-        team_id=tx.team_id,
-        principal_id=principal_id,
-        secret_digest=secret_digest,
-        permissions=json.dumps(permissions),
-        local_line=int(local_line),
-        made_at=tx.now,
-        made_by=actor.key_id,
-        expires_at=expires_at,
-    )
-    row = await tx.row("access.key", key_id=key_id)
-    assert row is not None
-    body = {
-        "key_id": key_id,
-        "principal_id": principal_id,
-        "kind": row["kind"],
-        "name": row["name"],
-        "permissions": permissions,
-        "expires_at": expires_at,
-    }
-    tx.append("key.made", body, topics=[TOPIC], actor=actor)
-    return key_id
-
-
 async def _end_key(tx: Transaction, key_id: str, actor: Actor, *, reason: str) -> None:
     await tx.run("access.revoke_key", team_id=tx.team_id, key_id=key_id, revoked_at=tx.now)
     row = await tx.row("access.key", key_id=key_id)
@@ -502,12 +416,12 @@ async def _add_device(tx: Transaction, pairing: Row, key_digest: str) -> Actor:
     name = str(pairing["name"] or pairing["device"])
     shown = name
     for number in range(2, _NAMES_TRIED_MAX):
-        if not await _is_taken(tx, shown):
+        if not await principals.is_taken(tx, shown):
             break
         shown = names.numbered_name(name, number)
-    principal_id = await _add_principal(tx, Kind.DEVICE, shown)
+    principal_id = await principals.add_principal(tx, Kind.DEVICE, shown)
     maker = Actor("", str(pairing["made_by"]))
-    key_id = await _add_key(
+    key_id = await principals.add_key(
         tx,
         principal_id,
         key_digest,

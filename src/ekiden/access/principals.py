@@ -1,0 +1,110 @@
+"""What the room's verbs share: who acts, whose name is taken, and how a principal and its key come to be."""
+
+import json
+
+from ekiden.access import names, rules
+from ekiden.access.rules import Kind, Permissions
+from ekiden.kernel import limits
+from ekiden.kernel.errors import Conflict, TooMany, Unauthenticated
+from ekiden.kernel.ids import Prefix, derived_id, new_id
+from ekiden.log.port import Actor, Row, Transaction
+
+TOPIC = "access"
+"""The topic of all events of this room."""
+
+
+async def maker(tx: Transaction, actor: Actor) -> Row:
+    """The key that acts, as it is now and not as the door remembers it.
+
+    Raises:
+        Unauthenticated: if it has ended meanwhile.
+    """
+    row = await tx.row("access.key", key_id=actor.key_id)
+    if row is None or row["team_id"] != tx.team_id:
+        raise Unauthenticated("The key is not known here.")
+    rules.refuse_key(revoked_at=row["revoked_at"], expires_at=row["expires_at"], now=tx.now)
+    return row
+
+
+async def is_taken(tx: Transaction, name: str) -> bool:
+    """Whether a principal with a valid key has this name, or one that looks the same."""
+    canonical = names.canonical_name(name)
+    return bool(await tx.rows("access.principals_named", team_id=tx.team_id, canonical=canonical, now=tx.now))
+
+
+async def refuse_taken(tx: Transaction, name: str) -> None:
+    """Raises:
+    Conflict: if the name is taken.
+    """
+    if await is_taken(tx, name):
+        raise Conflict(
+            f"There is somebody called {name!r}, or so much alike that people would take one for the other.",
+            hint="Take another name, or revoke that one's keys first.",
+            name=name,
+        )
+
+
+async def add_principal(tx: Transaction, kind: Kind, name: str) -> str:
+    """Makes a principal and returns its id. A host's computer gets its id from the principal's."""
+    principal_id = new_id(Prefix.PRINCIPAL)
+    await tx.run(
+        "access.add_principal",
+        principal_id=principal_id,
+        team_id=tx.team_id,
+        kind=kind.value,
+        name=name,
+        canonical=names.canonical_name(name),
+        host_id=derived_id(Prefix.HOST, principal_id) if kind is Kind.HOST else "",
+        made_at=tx.now,
+    )
+    return principal_id
+
+
+async def add_key(
+    tx: Transaction,
+    principal_id: str,
+    secret_digest: str,
+    permissions: Permissions,
+    *,
+    actor: Actor,
+    expires_at: str = "",
+    local_line: bool = False,
+) -> str:
+    """Makes a key for a principal, tells it, and returns its id. `local_line`: for the command line of this
+    computer, which is never locked out by the number of keys.
+
+    Raises:
+        TooMany: at `KEYS_PER_TEAM_MAX`.
+    """
+    counted = await tx.row("access.count_keys", team_id=tx.team_id, now=tx.now)
+    if not local_line and counted is not None and counted["count"] >= limits.KEYS_PER_TEAM_MAX:
+        raise TooMany(
+            "The team has as many keys as it may have.",
+            hint="Revoke those that are not used.",
+            max=limits.KEYS_PER_TEAM_MAX,
+        )
+    key_id = rules.key_id_of(secret_digest)
+    await tx.run(
+        "access.add_key",
+        key_id=key_id,
+        team_id=tx.team_id,
+        principal_id=principal_id,
+        secret_digest=secret_digest,
+        permissions=json.dumps(permissions),
+        local_line=int(local_line),
+        made_at=tx.now,
+        made_by=actor.key_id,
+        expires_at=expires_at,
+    )
+    row = await tx.row("access.key", key_id=key_id)
+    assert row is not None
+    body = {
+        "key_id": key_id,
+        "principal_id": principal_id,
+        "kind": row["kind"],
+        "name": row["name"],
+        "permissions": permissions,
+        "expires_at": expires_at,
+    }
+    tx.append("key.made", body, topics=[TOPIC], actor=actor)
+    return key_id
