@@ -270,8 +270,9 @@ async def test_a_session_that_another_process_holds_is_refused_and_the_holder_na
     elsewhere = codex.another()
     owner = elsewhere.discovery.owners()[native_id]
     assert (owner.pid, owner.program) == (run.runtime.pid, "Codex app-server")
-    with pytest.raises(HeldElsewhere):
+    with pytest.raises(HeldElsewhere) as refusal:
         await codex.run(resume=native_id, vendor=elsewhere)
+    assert refusal.value.details["pid"] == run.runtime.pid
     await run.runtime.close()
     assert elsewhere.discovery.owners() == {}
     other = await codex.run(resume=native_id, vendor=elsewhere)

@@ -22,7 +22,7 @@ class CodexVendor:
 
     def __init__(self, home: Path, environment: Environment) -> None:
         self._discovery = CodexDiscovery(home, environment, lambda: self._servers.pids())
-        self._servers = SharedServers(self._discovery.program)
+        self._servers = SharedServers(self._discovery.program, self._discovery.owners)
 
     @property
     def discovery(self) -> CodexDiscovery:

@@ -22,19 +22,20 @@ from typing import Protocol
 
 import msgspec
 
+from ekiden.kernel.clock import iso
 from ekiden.kernel.errors import EkidenError, HeldElsewhere, TooMany, VendorFailed
 from ekiden.kernel.limits import (
     CODEX_EVENTS_WAITING_MAX,
     CODEX_QUEUE_MESSAGES_MAX,
     CODEX_TAIL_BYTES_MAX,
-    GROWING_TEXT_BYTES_MAX,
     INTERRUPT_S,
     MESSAGES_REMEMBERED_MAX,
     RUNTIME_START_S,
 )
-from ekiden.transcript.items import Item, ItemKind, Role, Source, Text
+from ekiden.transcript.items import ItemKind
 from ekiden.vendors.codex.approvals import Question, question_of, result_for
 from ekiden.vendors.codex.appserver import AppServer, Refused
+from ekiden.vendors.codex.growing import Growing, not_sent
 from ekiden.vendors.codex.native import Record, item_id, listed, record, sane_time, text_of, turn_id
 from ekiden.vendors.port import (
     Begin,
@@ -42,6 +43,7 @@ from ekiden.vendors.port import (
     Ended,
     Environment,
     Grew,
+    Owner,
     Placed,
     RuntimeEvent,
     TurnEnded,
@@ -76,20 +78,9 @@ class Servers(Protocol):
         """The opposite of `join`; the last one out ends the process."""
         ...
 
-
-class _Growing:
-    """An item that is still growing: what was seen of it."""
-
-    def __init__(self, kind: ItemKind, at: str) -> None:
-        self.kind = kind
-        self.at = at
-        self.parts: list[str] = []
-        self.chars = 0
-
-    def add(self, text: str) -> None:
-        if self.chars < GROWING_TEXT_BYTES_MAX:
-            self.parts.append(text)
-            self.chars += len(text)
+    def holder(self, thread_id: str) -> Owner | None:
+        """The process outside Ekiden that holds a thread, where that can be seen."""
+        ...
 
 
 class CodexRuntime:
@@ -103,11 +94,13 @@ class CodexRuntime:
         self._servers = servers
         self._server: AppServer | None = None
         self._turn = ""
+        self._turn_before = ""
+        """The newest turn that has ended: what is still told of it does not begin it again."""
         self._starting = False
         self._stop_at_start = False
         self._queue: deque[tuple[str, str]] = deque()
         self._sent: OrderedDict[str, None] = OrderedDict()
-        self._growing: OrderedDict[str, _Growing] = OrderedDict()
+        self._growing: OrderedDict[str, Growing] = OrderedDict()
         self._running_commands: dict[str, str] = {}
         self._file_diffs: dict[str, str] = {}
         self._questions: dict[str, Question] = {}
@@ -139,16 +132,22 @@ class CodexRuntime:
         except Refused as refusal:
             await self._servers.leave(server)
             if _HELD in refusal.message:
-                raise HeldElsewhere(
-                    "Another Codex process holds this session.",
-                    hint="Close it there, or fork the session.",
-                    who="Codex",
-                    instead=["fork", "quote"],
-                ) from None
+                raise self._held() from None
             raise VendorFailed(f"Codex refused: {refusal.message}", vendor="codex", said=refusal.message) from None
         except BaseException:
             await self._servers.leave(server)
             raise
+
+    def _held(self) -> HeldElsewhere:
+        owner = self._servers.holder(self._begin.resume)
+        return HeldElsewhere(
+            "Another Codex process holds this session.",
+            hint="Close it there, or fork the session.",
+            who=owner.program if owner else "Codex",
+            pid=owner.pid if owner else None,
+            since=iso(owner.started_at) if owner else None,
+            instead=["fork", "quote"],
+        )
 
     async def events(self) -> AsyncIterator[RuntimeEvent]:
         """All events in order; ends after `Ended`."""
@@ -308,10 +307,11 @@ class CodexRuntime:
             await self._server.request("turn/start", self._input(message_id, text), on_answer=begun)
         finally:
             self._starting = False
+            stop, self._stop_at_start = self._stop_at_start, False
             if not self._turn:
                 self._idle.set()
-        if self._stop_at_start and self._turn:
-            self._stop_at_start = False
+                self._go_on()
+        if stop and self._turn:
             await self._stop(self._turn)
 
     async def _steer(self, message_id: str, text: str) -> bool:
@@ -341,7 +341,7 @@ class CodexRuntime:
             )
 
     def _turn_begun(self, native: str) -> None:
-        if not native or native == self._turn:
+        if not native or native in (self._turn, self._turn_before):
             return
         self._turn = native
         self._failure = ""
@@ -379,7 +379,7 @@ class CodexRuntime:
         self._turn_told(ended)
 
     def _turn_told(self, ended: TurnEnded) -> None:
-        self._turn = ""
+        self._turn, self._turn_before = "", self._turn
         self._emit(ended)
         self._idle.set()
         self._go_on()
@@ -396,8 +396,8 @@ class CodexRuntime:
             await self._begin_turn(message_id, text, how="queued")
         except EkidenError as error:
             self._sent.pop(message_id, None)
-            self._emit(Dropped(self._not_sent(message_id, text, error.message)))
-            self._go_on()
+            unsent = item_id(self.native_id, f"not_sent {message_id}")
+            self._emit(Dropped(not_sent(unsent, text, error.message)))
 
     # Items
 
@@ -406,7 +406,7 @@ class CodexRuntime:
         native = text_of(item.get("id"))
         if kind in _GROWING_TYPES:
             self._drop_growing()  # a new answer of the model: what was still growing was cut by steering
-            self._growing[native] = _Growing(_GROWING_TYPES[kind], sane_time(params.get("startedAtMs")))
+            self._growing[native] = Growing(_GROWING_TYPES[kind], sane_time(params.get("startedAtMs")))
         elif kind == "commandExecution":
             process_id = text_of(item.get("processId"))
             if process_id:
@@ -423,7 +423,7 @@ class CodexRuntime:
     def _grow(self, native: str, kind: ItemKind, text: str, params: Record) -> None:
         if not text:
             return
-        growing = self._growing.setdefault(native, _Growing(kind, ""))
+        growing = self._growing.setdefault(native, Growing(kind, ""))
         growing.add(text)
         turn = self._neutral_turn(text_of(params.get("turnId")) or self._turn)
         last = self._events[-1] if len(self._events) >= CODEX_EVENTS_WAITING_MAX else None
@@ -437,33 +437,9 @@ class CodexRuntime:
         """Tells what was seen of items that will never be whole."""
         growing, self._growing = self._growing, OrderedDict()
         for native, seen in growing.items():
-            text = "".join(seen.parts)
-            if text:
-                self._emit(Dropped(self._kept(native, seen, text)))
-
-    def _kept(self, native: str, seen: _Growing, text: str) -> Item:
-        return Item(
-            id=item_id(self.native_id, native),
-            kind=seen.kind,
-            source=Source(""),
-            role=Role.ASSISTANT if seen.kind is ItemKind.MESSAGE else None,
-            at=seen.at,
-            turn=self._neutral_turn(self._turn),
-            content=(Text(text),),
-            note="kept_here",
-            interrupted=True,
-            not_in_model_history=True,
-        )
-
-    def _not_sent(self, message_id: str, text: str, reason: str) -> Item:
-        return Item(
-            id=item_id(self.native_id, f"not_sent {message_id}"),
-            kind=ItemKind.NOTICE,
-            source=Source(""),
-            content=(Text(text), Text(reason)),
-            note="not_sent",
-            not_in_model_history=True,
-        )
+            if seen.parts:
+                kept = seen.kept(item_id(self.native_id, native), self._neutral_turn(self._turn))
+                self._emit(Dropped(kept))
 
     # Questions
 

@@ -5,21 +5,27 @@ found again) thereby gives it a process of its own; then letting a session go fr
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ekiden import __version__
 from ekiden.kernel.errors import VendorFailed
 from ekiden.vendors.codex.appserver import AppServer
-from ekiden.vendors.port import Environment, Program
+from ekiden.vendors.port import Environment, Owner, Program
 
 _Key = frozenset[tuple[str, str]]
 
 
 class SharedServers:
-    """Hands out app-servers and ends each with its last thread. `find_program` is asked at each start."""
+    """Hands out app-servers and ends each with its last thread. `find_program` is asked at each start,
+    `find_owners` when Codex says that somebody else holds a thread."""
 
-    def __init__(self, find_program: Callable[[], Program | None]) -> None:
+    def __init__(
+        self,
+        find_program: Callable[[], Program | None],
+        find_owners: Callable[[], Mapping[str, Owner]] = dict[str, Owner],
+    ) -> None:
         self._find_program = find_program
+        self._find_owners = find_owners
         self._servers: dict[_Key, AppServer] = {}
         self._threads: dict[AppServer, int] = {}
         self._locks: dict[_Key, asyncio.Lock] = {}
@@ -53,6 +59,10 @@ class SharedServers:
         finally:
             if not lock.locked() and key not in self._servers:
                 self._locks.pop(key, None)
+
+    def holder(self, thread_id: str) -> Owner | None:
+        """The process outside Ekiden that holds a thread, where that can be seen."""
+        return self._find_owners().get(thread_id)
 
     async def leave(self, server: AppServer) -> None:
         """One thread less; with the last one the process ends."""
