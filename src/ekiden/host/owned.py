@@ -406,6 +406,7 @@ class Owned:
         self._store.write(
             lambda connection: connection.execute("UPDATE runs SET ended = 1 WHERE run_id = ?", (run_id,))
         )
+        self.tracked.over_at = time.time()
         if self.tracked.ownership is not None:
             self.tracked.ownership.pid = 0
         self._now_idle()

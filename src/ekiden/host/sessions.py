@@ -17,6 +17,7 @@ from ekiden.transcript.reading import Drift, Facts
 from ekiden.vendors.port import Owner, Vendor
 
 _TITLE_CHARS_MAX = 200
+_LAST_WORDS_S = 2.0
 
 
 def session_id_of(host_id: str, vendor: str, native_id: str) -> str:
@@ -65,6 +66,8 @@ class Tracked:
     told_whole: str = ""
     known_to_hub: bool = False
     provisional_of: tuple[int, int] = (0, 0)
+    over_at: float = 0.0
+    """When our own process for it ended: a turn that the file leaves open before that runs no more."""
 
     @property
     def file_there(self) -> bool:
@@ -101,7 +104,7 @@ def report_of(tracked: Tracked, projects: Projects, *, installed: bool, extra: f
             owner=tracked.owner,
             file_there=tracked.file_there or row is None,
             copied=row is None or not row.trimmed,
-            turn_open=facts.turn_open,
+            turn_open=facts.turn_open and not _over(tracked),
             turn_id=facts.turn_id,
             grew_at=tracked.grew_at,
             modified_at=row.modified_at if row else 0.0,
@@ -156,6 +159,11 @@ def report_of(tracked: Tracked, projects: Projects, *, installed: bool, extra: f
         drift=facts.drift.value,
         notices=tuple(sorted(notices)),
     )
+
+
+def _over(tracked: Tracked) -> bool:
+    written_at = max(tracked.grew_at, tracked.row.modified_at if tracked.row else 0.0)
+    return bool(tracked.over_at) and written_at <= tracked.over_at + _LAST_WORDS_S
 
 
 def digests(report: SessionReport) -> tuple[str, str]:

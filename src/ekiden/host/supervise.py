@@ -556,6 +556,8 @@ class Supervisor:
             owned = self.owned(session_id)
             if owned is not None:
                 await owned.idle.wait()
+            if self._closing:
+                return  # what waits is stored at the hub, and placed after the next start
             if queue:
                 await self._hand_over(queue.popleft())
 
@@ -576,7 +578,8 @@ class Supervisor:
         try:
             owned = await self._own(tracked)
         except EkidenError as error:
-            await self._settle(message, "failed", error.message)
+            if not self._closing:
+                await self._settle(message, "failed", error.message)
             return
         steer = message.steer and bool(owned.turn_id)
         if not steer:
