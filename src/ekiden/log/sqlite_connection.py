@@ -48,7 +48,7 @@ def own(query: str) -> str:
 
 
 _VALUES = re.compile(r"VALUES\s*\((?P<row>[^)]*)\)")
-_ROWS_AT_ONCE = (64, 16, 4, 1)
+_ROWS_AT_ONCE = (64, 32, 16, 8, 4, 2, 1)
 
 
 @lru_cache(maxsize=64)
