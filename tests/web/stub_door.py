@@ -81,6 +81,7 @@ class StubDoor:
     lock: threading.RLock = field(default_factory=threading.RLock)
     url: str = ""
     silent: bool = False
+    places_at_once: bool = False
     streams_opened: int = 0
 
     @property
@@ -502,7 +503,12 @@ class _Handler(BaseHTTPRequestHandler):
                 }
                 stub.messages[message["message_id"]] = message
                 stub.emit("message.stored", message, f"session:{session}")
-                return 201, message
+                stored = dict(message)
+                if stub.places_at_once:
+                    message.update(state="seen", how="new_turn")
+                    stub.emit("message.changed", message, f"session:{session}")
+                    time.sleep(0.3)  # the answer is slower than the stream
+                return 201, stored
             case ("POST", "interrupt"):
                 stub.report(session, state="idle")
                 return 202, {}

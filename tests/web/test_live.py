@@ -162,6 +162,18 @@ def test_a_message_shows_its_receipt(door: StubDoor, open_page: OpenPage) -> Non
     expect(page.locator(".me", has_text="then open a pull request")).to_have_count(1)
 
 
+def test_an_answer_that_is_slower_than_the_stream_takes_nothing_back(door: StubDoor, open_page: OpenPage) -> None:
+    """The message was seen before its own POST was answered: it stays seen."""
+    scenes.furnish(door)
+    door.places_at_once = True
+    page = open_page("/#/session/ses_run")
+    page.get_by_role("textbox", name="Add to this turn").fill("quick")
+    with page.expect_response(lambda answer: answer.url.endswith("/messages")):
+        page.get_by_role("button", name="Queue").click()
+    expect(page.locator("[data-receipt=sending]")).to_have_count(0)
+    expect(page.locator("[data-receipt=stored]")).to_have_count(0)
+
+
 def test_stop_names_the_turn_that_the_person_sees(door: StubDoor, open_page: OpenPage) -> None:
     """Interrupt carries the turn's id; the button goes when the turn does."""
     scenes.furnish(door)

@@ -81,10 +81,14 @@ export function press(id, kind) {
 /** @param {{approval: any, session?: any, here?: boolean}} props `here`: the session's own screen shows it */
 export function ApprovalCard({ approval, session, here }) {
   const open = approval.state === "open" || !approval.state;
+  const asked = known(`asked.${approval.question}`) ? t(`asked.${approval.question}`) : html`<${Text} of=${approval.question || t("asked.other")} />`;
   const label = `approval-${approval.approval_id}`;
+  if (here && !open) {
+    return html`<p class="say-note decision" role="status">${asked} <span class="mono"><${Text} of=${(approval.command || approval.title || "").slice(0, 120)} /></span><br /><${Decision} approval=${approval} /></p>`;
+  }
   return html`<article class=${`card ${open ? "need" : "decided"}`} data-row data-approval=${open ? approval.approval_id : undefined}
     data-href=${here ? undefined : address("session", approval.session_id)} tabindex="-1" aria-labelledby=${label}>
-    <div class="row"><h3 class="title grow" id=${label}>${known(`asked.${approval.question}`) ? t(`asked.${approval.question}`) : html`<${Text} of=${approval.question || t("asked.other")} />`}</h3>
+    <div class="row"><h3 class="title grow" id=${label}>${asked}</h3>
       <small class="soft nowrap"><${Ago} at=${approval.asked_at} /></small></div>
     ${session && !here ? html`<small class="soft"><a class="plain-link" href=${address("session", approval.session_id)}>
       ${vendorName(session.report.vendor)} · <${Text} of=${titleOf(session)} /> · <${Text} of=${session.host_name} /></a></small>` : null}
@@ -96,7 +100,8 @@ export function ApprovalCard({ approval, session, here }) {
 /** Exactly what the answer is bound to. @param {{approval: any}} props */
 function Asked({ approval }) {
   const detail = approval.detail;
-  const bare = !approval.command && !approval.diff && !fieldsOf(approval).length;
+  const said = approval.question === "answer" && approval.title;
+  const bare = !approval.command && !approval.diff && !fieldsOf(approval).length && !said;
   return html`<div>
     ${approval.title && approval.title !== approval.command ? html`<p class="asked"><${Text} of=${approval.title} /></p>` : null}
     ${approval.command ? html`<pre class="command" tabindex="0">${textNodes(approval.command)}</pre>` : null}
@@ -119,12 +124,15 @@ function Answers({ approval }) {
   const armed = now?.how === "armed" ? now.option : "";
   const of = (/** @type {string} */ kind) => (approval.options ?? []).filter((/** @type {any} */ option) => option.kind === kind);
   const allows = of("allow_once");
-  const [deny, ...denials] = of("deny");
+  // One way to allow has our own words; several are a choice, and each has its own.
+  const own = allows.length === 1 && approval.question !== "answer";
+  const [deny, ...denials] = own ? of("deny") : [null, ...of("deny")];
   const fields = fieldsOf(approval);
   const failed = now?.how === "failed" ? html`<${Failed} problem=${now.problem} inline />` : null;
   if (fields.length && allows.length) {
+    const skip = of("deny")[0];
     return html`<div><${Questions} id=${approval.approval_id} fields=${fields} busy=${busy}
-      onAnswer=${(/** @type {any} */ answers) => answer(approval, allows[0], { answers })} onSkip=${deny ? () => answer(approval, deny) : null} />${failed}</div>`;
+      onAnswer=${(/** @type {any} */ answers) => answer(approval, allows[0], { answers })} onSkip=${skip ? () => answer(approval, skip) : null} />${failed}</div>`;
   }
   const sure = () => answer(approval, deny, reason.trim() ? { message: reason.trim() } : {});
   if (denying) {
@@ -134,8 +142,6 @@ function Answers({ approval }) {
       <div class="two"><button type="button" onClick=${() => setDenying(false)}>${t("do.back")}</button>
         <button type="button" class="stop" disabled=${busy} onClick=${sure}>${t("approval.deny")}</button></div>${failed}</div>`;
   }
-  // One way to allow has our own words; several are a choice, and each has its own.
-  const own = allows.length === 1 && approval.question !== "answer";
   return html`<div>
     <div class="two">
       ${deny ? html`<button type="button" disabled=${busy} class=${armed === deny.id ? "stop" : ""} onClick=${() => setDenying(true)}>${t(armed === deny.id ? "approval.deny_again" : "approval.deny_ask")}</button>` : null}
@@ -155,7 +161,7 @@ export function Decision({ approval }) {
   const option = (approval.options ?? []).find((/** @type {any} */ one) => one.id === approval.answer);
   if (approval.state === "withdrawn") return t("approval.withdrawn");
   if (approval.state === "unknown") return t("approval.unknown");
-  const kind = option?.kind ?? "other";
+  const kind = !option || (approval.question === "answer" && option.kind === "allow_once") ? "other" : option.kind;
   const who = approval.answered_by || t("approval.somebody");
   return html`<span>${t(`approval.was.${kind}`, { who, option: option?.label ?? approval.answer ?? "" })}${approval.answered_at
     ? html`, <${Ago} at=${approval.answered_at} />` : null}${approval.reason ? html`<br /><${Text} of=${approval.reason} />` : null}</span>`;

@@ -118,6 +118,7 @@ export class VirtualList extends Component {
 
   scrolled() {
     const scroller = this.scroller.current;
+    if (!scroller) return; // a last scroll event of a list that is gone
     const top = scroller.scrollTop;
     const below = scroller.scrollHeight - top - scroller.clientHeight;
     const was = this.follow;

@@ -129,6 +129,6 @@ function Hosts() {
     <div class="row"><span class="title grow"><${Text} of=${host.report.name} /></span>${host.here ? html`<span class="pill run">${t("hosts.here")}</span>` : html`<span class="pill">${t("state.away")}</span>`}</div>
     <small class="soft"><${Text} of=${host.report.platform ?? ""} /> · Ekiden <${Text} of=${host.report.ekiden_version ?? ""} />${host.here ? null : html` · ${t("truth.seen")} <${Ago} at=${host.seen_at} />`}</small>
     ${(host.report.vendors ?? []).map((/** @type {any} */ vendor) => html`<p class="small soft"><${Text} of=${vendor.label || vendor.name} />: ${vendor.installed ? t("hosts.sessions", { count: vendor.sessions ?? 0 }) : t("new.not_installed")}</p>`)}
-    ${(host.report.notices ?? []).map((/** @type {string} */ word) => html`<p class="say-note">${known(`notice.${word}`) ? t(`notice.${word}`) : html`<${Text} of=${word} />`}</p>`)}
+    ${[...(host.report.notices ?? []), ...(host.report.vendors ?? []).flatMap((/** @type {any} */ vendor) => vendor.notices ?? [])].map((/** @type {string} */ word) => html`<p class="say-note">${known(`notice.${word}`) ? t(`notice.${word}`) : html`<${Text} of=${word} />`}</p>`)}
   </article>`)}</section>`;
 }

@@ -52,8 +52,7 @@ function Form({ hosts }) {
       const can = one.installed && one.can_start;
       return html`<label class="choice"><input type="radio" name="vendor" disabled=${!can} checked=${vendor === one.name} onChange=${() => setChosen(one.name)} />
         <span><${Text} of=${one.label || vendorName(one.name)} /> <small class="soft">${one.version ? html`<${Text} of=${one.version} /> ` : null}${known(`new.about.${one.name}`) ? t(`new.about.${one.name}`) : null}</small>
-        ${can ? null : html`<br /><small class="soft">${t(one.installed ? "new.cannot_start" : "new.not_installed")}</small>`}
-        ${(one.notices ?? []).map((/** @type {string} */ notice) => html`<br /><small class="soft"><${Text} of=${known(`notice.${notice}`) ? t(`notice.${notice}`) : notice} /></small>`)}</span></label>`;
+        ${can ? null : html`<br /><small class="soft">${t(one.installed ? "new.cannot_start" : "new.not_installed")}</small>`}</span></label>`;
     })}</fieldset>
     <label>${t("new.folder")}<input type="text" class="mono" list="folders" value=${folder} placeholder=${cwd || t("new.folder_hint")} autocapitalize="off" spellcheck=${false}
       onInput=${(/** @type {any} */ event) => setFolder(event.target.value)} /></label>

@@ -123,8 +123,9 @@ function tailRows(growing, echo) {
   if (!now) return [];
   const shown = new Set([...echo.values()].map((message) => message.message_id));
   const rows = growing.split(" ").filter(Boolean).map((id) => ({ key: id, kind: "growing", items: [id] }));
-  if (joined.value) rows.push({ key: "joined", kind: "joined", items: [] });
-  for (const approval of now.approvals.values()) rows.push({ key: approval.approval_id, kind: "approval", items: [approval] });
+  const inMotion = now.session.state === "running" || now.session.state === "waiting";
+  if (joined.value && inMotion && joined.value === (now.session.report.turn_id || "?")) rows.push({ key: "joined", kind: "joined", items: [] });
+  for (const approval of now.approvals.values()) if (isShown(approval, now)) rows.push({ key: approval.approval_id, kind: "approval", items: [approval] });
   for (const message of now.messages.values()) {
     if (shown.has(message.message_id) || message.state === "seen") continue;
     rows.push({ key: message.message_id, kind: "message", items: [message] });
@@ -137,6 +138,10 @@ function tailRows(growing, echo) {
   rows.push({ key: "end", kind: "end", items: [] });
   return rows;
 }
+
+/** An approval that was decided stays until its turn ends. @param {any} approval @param {any} now */
+const isShown = (approval, now) =>
+  (approval.state ?? "open") === "open" || (approval.turn_id === now.session.report.turn_id && now.session.state !== "idle");
 
 /** @param {any} row @param {Map<string, any[]>} threads @param {Map<string, any>} echo */
 function drawRow(row, threads, echo) {

@@ -36,8 +36,8 @@ export const viewState = signal("loading");
 export const viewProblem = signal(/** @type {Problem | null} */ (null));
 export const pageProblem = signal(/** @type {Problem | null} */ (null));
 export const viewKeptAt = signal(0);
-/** Whether the page came into the middle of a growing turn. */
-export const joined = signal(false);
+/** The turn that was running and growing when the page came to it, or "". */
+export const joined = signal("");
 
 export const items = computed(() => view.value?.items ?? NONE);
 export const mayAdmin = computed(() => may(me.value?.permissions ?? me.value?.key?.permissions, "admin"));
@@ -215,7 +215,7 @@ export async function openSession(id) {
     viewState.value = "loading";
     viewProblem.value = null;
     pageProblem.value = null;
-    joined.value = false;
+    joined.value = "";
   });
   if (!id) {
     stream.retopic(topics(), "");
@@ -245,7 +245,7 @@ export async function readView(id) {
     const fresh = viewOf(told, failed ? null : page);
     batch(() => {
       const had = view.value;
-      joined.value = joined.value || (viewState.value !== "live" && fresh.growing.size > 0);
+      if (viewState.value !== "live" && fresh.growing.size) joined.value = told.session.report.turn_id || "?";
       pageProblem.value = failed;
       if (failed && had) view.value = { ...fresh, items: had.items, before: "" };
       else view.value = had && viewState.value === "live" ? refreshed(had, fresh) : fresh;
@@ -303,9 +303,14 @@ export async function readWholeItem(itemId) {
   return item;
 }
 
-/** Puts what a write answered in its place at once; its event says the same later. @param {string} kind @param {any} body */
+/**
+ * Puts what a write answered in its place at once. The stream may have been faster: what it has told already stands.
+ * @param {"message.stored" | "message.changed" | "approval.answered"} kind @param {any} body
+ */
 export function told(kind, body) {
-  batch(() => take({ kind, body }));
+  const known = kind === "approval.answered" ? team.value.approvals.get(body.approval_id) : view.value?.messages.get(body.message_id);
+  const moved = known && (kind === "approval.answered" ? (known.state ?? "open") !== "open" : known.state !== "stored");
+  if (!moved) batch(() => take({ kind, body }));
 }
 
 /** @type {any} */

@@ -19,7 +19,9 @@ function ofSystem() {
 }
 
 export const language = computed(() => (languageChoice.value === "system" ? ofSystem() : languageChoice.value));
-const tag = computed(() => (language.value === "zh" ? "zh-CN" : "en"));
+const FALLBACK = Object.freeze({ en: "en", zh: "zh-CN" });
+/** The system's own variety of the language, for its dates and numbers. */
+const tag = computed(() => globalThis.navigator?.languages?.find((one) => one.startsWith(language.value)) ?? FALLBACK[language.value]);
 
 const plural = computed(() => new Intl.PluralRules(tag.value));
 const whole = computed(() => new Intl.NumberFormat(tag.value));
@@ -29,7 +31,7 @@ const day = computed(() => new Intl.DateTimeFormat(tag.value, { dateStyle: "medi
 
 effect(() => {
   const root = globalThis.document?.documentElement;
-  if (root) root.lang = tag.value;
+  if (root) root.lang = FALLBACK[language.value];
 });
 
 /**
