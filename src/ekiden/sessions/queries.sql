@@ -84,6 +84,17 @@ WHERE (p.place < :place OR (p.place = :place AND p.session_id < :session_id))
 ORDER BY p.place DESC, p.session_id DESC
 LIMIT :most;
 
+-- name: count_sessions
+-- How many sessions pass the filters.
+SELECT count(*) AS total
+FROM sessions s JOIN hosts h ON h.team_id = s.team_id AND h.host_id = s.host_id
+WHERE s.team_id = :team_id
+  AND (:vendor = '' OR s.vendor = :vendor)
+  AND (:project = '' OR s.project = :project)
+  AND (:state = '' OR :state =
+       CASE WHEN h.here = 0 AND s.state IN ('running', 'waiting') THEN 'lost' ELSE s.state END)
+  AND (:pattern = '' OR s.words LIKE :pattern ESCAPE '\');
+
 -- name: session_ids
 -- The ids of all sessions that pass the filters, in no order.
 SELECT s.session_id

@@ -143,15 +143,23 @@ async def list_sessions(
             break
         place = _Place(log_id, as_of, rows[-1]["place"], rows[-1]["session_id"])
     shown = found[:limit]
-    ids = await reading.rows("sessions.session_ids", team_id=reading.team_id, **parameters)
     return SessionPage(
         sessions=tuple(session_of(row) for row in shown),
         next=_write_place(_Place(log_id, as_of, shown[-1]["place"], shown[-1]["session_id"]))
         if len(found) > limit
         else "",
         cursor=str(Cursor(log_id, as_of)),
-        total=len(ids) if may_see is None else sum(may_see(row["session_id"]) for row in ids),
+        total=await _count(reading, parameters, may_see),
     )
+
+
+async def _count(reading: Reading, parameters: dict[str, str], may_see: MaySee | None) -> int:
+    if may_see is None:
+        row = await reading.row("sessions.count_sessions", team_id=reading.team_id, **parameters)
+        assert row is not None
+        return row["total"]
+    rows = await reading.rows("sessions.session_ids", team_id=reading.team_id, **parameters)
+    return sum(may_see(row["session_id"]) for row in rows)
 
 
 async def view_session(
