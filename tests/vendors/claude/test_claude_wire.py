@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.kernel.errors import VendorFailed
-from ekiden.kernel.limits import CLAUDE_LINE_BYTES_MAX
+from ekiden.kernel.limits import CLAUDE_LINE_BYTES_MAX, EVENT_BODY_BYTES_MAX
 from ekiden.vendors.claude import ids
 from ekiden.vendors.claude.runtime import ClaudeRuntime
 from ekiden.vendors.claude.wire import Lines, Oversize
 from ekiden.vendors.port import Begin, Dropped, Ended, Grew, Placed, Program, TurnEnded, TurnStarted
+from vendors.claude.files import SAMPLES
 from vendors.claude.runs import Run
 
 STUB = """
@@ -153,6 +154,34 @@ say(type="result", subtype="success")
 
 
 @pytest.mark.anyio
+async def test_half_an_emoji_on_the_wire_costs_no_event(tmp_path: Path) -> None:
+    """It becomes a replacement character, and what follows comes."""
+    code = """start('m1'); delta('a\\ud83d'); delta('b'); say(type="result", subtype="success")"""
+    async with Run(stub(tmp_path, code)) as run:
+        await run.event(TurnEnded)
+        assert list(run.grown().values()) == ["a\ufffdb"]
+
+
+@pytest.mark.anyio
+async def test_a_question_about_a_giant_input_travels_cut_and_is_answered_whole(tmp_path: Path) -> None:
+    """What is shown fits an event and names the hash of the whole; what is allowed is the whole."""
+    code = """
+start('m1')
+say(type="control_request", request_id="r-1", request={"subtype": "can_use_tool", "tool_name": "Write",
+    "input": {"file_path": "/a", "content": "x" * 3_000_000}})
+answer = message()["response"]["response"]
+delta(str(len(answer["updatedInput"]["content"])))
+say(type="result", subtype="success")
+"""
+    async with Run(stub(tmp_path, code)) as run:
+        asked = await run.asked("Write")
+        assert len(bytes(asked.detail)) + len(asked.diff) < EVENT_BODY_BYTES_MAX // 2
+        assert json.loads(bytes(asked.detail))["cut"]["bytes"] > 3_000_000
+        assert await run.runtime.decide(asked.native_id, "allow")
+        assert (await run.event(Grew)).text == "3000000"
+
+
+@pytest.mark.anyio
 async def test_a_program_that_will_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ignores the closed pipe and the request to end; it is killed, and the end is told."""
     monkeypatch.setattr("ekiden.vendors.claude.runtime.CLAUDE_CLOSE_S", 0.2)
@@ -178,9 +207,58 @@ async def test_a_program_that_ends_at_once_is_an_error_with_its_words(tmp_path: 
 
 
 @pytest.mark.anyio
+async def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    """The error is about the folder, not about the program."""
+    runtime = ClaudeRuntime(Begin(tmp_path / "gone"), {}, Program(Path(sys.executable), "0"))
+    with pytest.raises(VendorFailed, match="gone does not exist"):
+        await runtime.start()
+
+
+@pytest.mark.anyio
 async def test_without_a_program_nothing_starts(tmp_path: Path) -> None:
     """The error says that it is not installed; closing afterwards is harmless."""
     runtime = ClaudeRuntime(Begin(tmp_path), {}, None)
     with pytest.raises(VendorFailed, match="not installed"):
         await runtime.start()
     await runtime.close()
+
+
+@pytest.mark.anyio
+async def test_a_recorded_conversation_is_told_as_it_was(tmp_path: Path) -> None:
+    """The wire of a real process: turns, text, one question, one interrupt, a compaction, in order."""
+    recording = SAMPLES / "wire" / "stream-json-v2.1.332.jsonl"
+    code = f"""
+for line in open({str(recording)!r}, encoding="utf-8"):
+    entry = json.loads(line)
+    if entry["dir"] == "recv":
+        say(**entry["msg"])
+        if entry["msg"]["type"] == "control_request":
+            message()
+"""
+    async with Run(stub(tmp_path, code)) as run:
+        asked = await run.asked("Bash")
+        assert asked.command == "echo from-claude > out.txt; cat out.txt"
+        assert [option.kind for option in asked.options] == ["allow_once", "allow_always", "deny"]
+        assert await run.runtime.decide(asked.native_id, "allow")
+        await run.event(Ended)
+    outcomes = [event.outcome for event in run.told if isinstance(event, TurnEnded)]
+    assert outcomes == [
+        "completed",
+        "completed",
+        "interrupted",
+        "completed",
+        "completed",
+        "completed",
+        "completed",
+    ]
+    assert list(run.grown().values()) == [
+        "one two three four five six seven eight",
+        "I will run it",
+        "finished",
+        "a b c ",
+        "still alive",
+        "q w e r t y",
+        "queued answer",
+        "fresh",
+    ]
+    assert not [event for event in run.told if isinstance(event, Dropped)]

@@ -4,15 +4,17 @@ Shapes of the answers: `{behavior: allow, updatedInput, updatedPermissions?}` or
 The answers to an AskUserQuestion go in as `updatedInput.answers`: question text -> answer text.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from ekiden.kernel.limits import ITEM_TITLE_CHARS_MAX
+from ekiden.kernel.limits import APPROVAL_DETAIL_BYTES_MAX, ITEM_OUTPUT_BYTES_MAX, ITEM_TITLE_CHARS_MAX
 from ekiden.transcript.items import Cut, ToolKind
 from ekiden.vendors.claude import diffs, ids, tools
+from ekiden.vendors.claude.bounds import fitted, fitted_input
 from ekiden.vendors.claude.rows import Raw, any_value, as_list, as_map, as_text
 from ekiden.vendors.claude.wire import Permission
 from ekiden.vendors.port import Asked, Option, OptionKind
@@ -45,8 +47,10 @@ def question(request_id: str, wanted: Permission, turn_id: str, cwd: str) -> Que
         question=_kind(name, kind),
         title=_title(name, fields, wanted.description or ""),
         tool=name,
-        detail=wanted.input,
-        command=as_text(fields.get("command")) if kind is ToolKind.EXECUTE else "",
+        detail=_detail(wanted.input),
+        command=fitted(as_text(fields.get("command")), ITEM_OUTPUT_BYTES_MAX, "command", cuts)
+        if kind is ToolKind.EXECUTE
+        else "",
         cwd=cwd,
         diff="".join(change.unified for change in changes),
         options=_options(name, suggestions),
@@ -67,6 +71,16 @@ def answer(open_question: Question, option_id: str, message: str, answers: Raw |
     if option_id == ALWAYS:
         reply["updatedPermissions"] = open_question.suggestions
     return reply
+
+
+def _detail(raw: Raw) -> Raw:
+    """The input that an answer is bound to; one that is too large to travel is cut and bound by its hash."""
+    data = bytes(raw)
+    if len(data) <= APPROVAL_DETAIL_BYTES_MAX:
+        return raw
+    shown = as_map(any_value(fitted_input(raw, [])))
+    whole = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return Raw(msgspec.json.encode({**shown, "cut": whole}))
 
 
 def _spelled(value: Any) -> str:

@@ -224,6 +224,20 @@ def _mend(raw: bytes) -> tuple[list[Row], bool]:
     return rows, True
 
 
+def mended(raw: bytes) -> bytes:
+    """The first object of `raw` as strict JSON; empty if there is none."""
+    return _first_record(raw.decode("utf-8", "replace").lstrip())[0]
+
+
+def _first_record(text: str) -> tuple[bytes, int]:
+    """The object that `text` begins with as strict JSON, and where it ends; empty if there is none."""
+    try:
+        value, end = _loose.raw_decode(text)
+        return whole_text(json.dumps(value, ensure_ascii=False)).encode(), end
+    except (ValueError, RecursionError):
+        return b"", 0
+
+
 def _records(text: str) -> tuple[list[Row], str]:
     """As many whole objects as the text begins with, and what is left."""
     rows: list[Row] = []
@@ -231,11 +245,7 @@ def _records(text: str) -> tuple[list[Row], str]:
         text = text.lstrip()
         if not text.startswith("{"):
             break
-        try:
-            value, end = _loose.raw_decode(text)
-            clean = whole_text(json.dumps(value, ensure_ascii=False)).encode()
-        except (ValueError, RecursionError):
-            break
+        clean, end = _first_record(text)
         row = decode(clean, Row)
         if row is None:
             break

@@ -118,6 +118,8 @@ class ClaudeRuntime:
                 hint="Install it, then try again.",
                 vendor="claude",
             )
+        if not self._begin.cwd.is_dir():
+            raise VendorFailed(f"The folder {self._begin.cwd} does not exist.", vendor="claude")
         self._ready = asyncio.get_running_loop().create_future()
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -355,7 +357,9 @@ class ClaudeRuntime:
             # The program has had this message before, in an earlier process.
             self._placed.add(name)
             self._repeated = ""
-            return [Placed(message_id, ids.turn_id(name), "new_turn")]
+            turn = ids.turn_id(name)
+            placed = Placed(message_id, turn, "new_turn")
+            return [placed] if self._turn else [placed, TurnEnded(turn, "completed")]
         if state != "started" or name in self._placed:
             return []
         self._placed.add(name)

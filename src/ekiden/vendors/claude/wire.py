@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ekiden.kernel.limits import CLAUDE_LINE_BYTES_MAX
-from ekiden.vendors.claude.rows import NOTHING, Raw, decode
+from ekiden.vendors.claude.rows import NOTHING, Raw, decode, mended
 
 
 class Event(msgspec.Struct):
@@ -138,8 +138,8 @@ class Lines:
 
 
 def read_event(line: bytes) -> Event | None:
-    """A line as an event; None if it is no JSON object."""
-    return decode(line, Event)
+    """A line as an event; None if it is no JSON object. Halves of surrogate pairs become U+FFFD."""
+    return decode(line, Event) or decode(mended(line), Event)
 
 
 def user_line(text: str, uuid: str, session_id: str, *, steer: bool) -> dict[str, Any]:
