@@ -1,7 +1,7 @@
 """Small rooms of the tests' own: a gate with keys in a dict and a few endpoints, before a real log."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -314,6 +314,13 @@ class Following:
             while b"\n\n" in self._buffer or self._answer._pieces:
                 found.append(await self.frame())
         return found
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Waits until something holds; fails if it does not come to."""
+    async with asyncio.timeout(WAIT_S):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

@@ -65,7 +65,7 @@ PLACES = (
 async def test_a_page_of_a_stranger_gets_403_and_no_room_runs(
     served: tuple[House, Serving], method: str, target: str, body: bytes, strange: dict[str, str]
 ) -> None:
-    """A wrong Host or Origin is refused everywhere, for reads, writes, streams and open places, with a good key."""
+    """A wrong Host or Origin is refused everywhere, for reads, writes, streams and open places."""
     house, serving = served
     answer = await raw_request(serving.port, method, target, body, key=OWNER, headers=strange)
     assert answer.status == 403
@@ -261,7 +261,7 @@ async def test_a_command_id_is_short_and_plain(house: House, name: str) -> None:
 async def test_an_unforeseen_failure_tells_nothing_of_the_inside(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The client learns that it failed, the log where; the exception's text, which may quote a key, goes nowhere."""
+    """The client learns that it failed, the log where; the exception's text may quote a key and goes nowhere."""
     with caplog.at_level(logging.ERROR, "ekiden.hub"):
         status, headers, body = await house.ask("GET", "/v1/boom")
     assert (status, headers["content-type"]) == (500, "application/problem+json")

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ from ekiden.hub.ring import Ring
 from ekiden.hub.serve import start_serving
 from ekiden.hub.settings import Settings
 from ekiden.testing.clock import StillClock
-from hub.door_kit import HOST_ID, HOST_KEY, OTHER_SESSION, OWNER, SESSION, TEAM, WAIT_S, House, open_house
+from hub.door_kit import HOST_ID, HOST_KEY, OTHER_SESSION, OWNER, SESSION, TEAM, WAIT_S, House, open_house, until
 from hub.raw_http import head_of
 
 pytestmark = pytest.mark.anyio
@@ -240,14 +240,14 @@ async def test_narrowed_rights_silence_only_what_was_lost(house: House) -> None:
         assert await stream.texts(1) == ["b1"]
         house.gate.narrow("ekd_two", {S: ["read"]})
         await house.say("key_two", "access", kind="key.changed")
-        await _until(lambda: house.gate.asked >= 2)
+        await until(lambda: house.gate.asked >= 2)
         await house.say("b2", T)
         await house.say("a2", S)
         assert await stream.texts(1) == ["a2"]
 
 
 async def test_what_a_key_may_not_read_is_as_silent_as_what_is_not_there(house: House) -> None:
-    """Law 11 on a stream: a forbidden topic, one that does not exist, and events that are only announced widely."""
+    """Law 11 on a stream: a forbidden topic, one that does not exist, and events only announced widely."""
     house.gate.give("ekd_team", {"team": ["read"]})
     for topics in (S, "session:ses_0000000000000000000z", f"team,{S}"):
         async with house.follow(topics, "ekd_team") as stream:
@@ -344,7 +344,7 @@ async def test_a_key_holds_so_many_streams_and_no_more(house: House, monkeypatch
             async with house.follow("team") as third:
                 assert third.status == 429
                 assert (await third.problem())["code"] == "too_many"
-        await _until(lambda: len(house.hub.streams) == 1)
+        await until(lambda: len(house.hub.streams) == 1)
         async with house.follow("team") as fourth:
             await fourth.until("stream.hello")
 
@@ -354,7 +354,7 @@ async def test_a_stream_whose_client_is_gone_is_let_go(house: House) -> None:
     async with house.follow("team") as stream:
         await stream.until("stream.hello")
         assert len(house.hub.streams) == 1
-    await _until(lambda: len(house.hub.streams) == 0)
+    await until(lambda: len(house.hub.streams) == 0)
     assert not house.hub.live(TEAM).ring._waiting
 
 
@@ -395,14 +395,14 @@ async def test_a_reader_that_takes_nothing_is_cut_and_can_resume(monkeypatch: py
         try:
             async with house.follow("team") as quick:
                 await quick.until("stream.hello")
-                await _until(lambda: len(house.hub.streams) == 2)
+                await until(lambda: len(house.hub.streams) == 2)
                 total = 3_000
                 text = "x" * 4_000
                 for first in range(0, total, 100):
                     await asyncio.gather(*(house.say(f"{first + n} {text}") for n in range(100)))
                     told = await quick.texts(100)
                     assert sorted(int(one.split()[0]) for one in told) == list(range(first, first + 100))
-                await _until(lambda: len(house.hub.streams) == 1)
+                await until(lambda: len(house.hub.streams) == 1)
             received = await _read_to_the_end(stalled)
             ids = [line for line in received.split(b"\n") if line.startswith(b"id: ")]
             assert len(ids) < total
@@ -439,15 +439,15 @@ async def test_a_revoked_reader_that_takes_nothing_is_cut_as_well(monkeypatch: p
             await stuck.until("stream.hello")
             for _ in range(40):
                 await house.say("x" * 4_000)
-            await _until(lambda: any(one.sending_since is not None for one in house.hub.streams._open))
+            await until(lambda: any(one.sending_since is not None for one in house.hub.streams._open))
             del house.gate.identities["ekd_one"]
             async with asyncio.timeout(1.5):
                 await house.say("key_one", "access", kind="key.revoked")
-                await _until(lambda: len(house.hub.streams) == 0)
+                await until(lambda: len(house.hub.streams) == 0)
 
 
 async def test_equal_streams_share_what_is_put_together_for_them(house: House) -> None:
-    """Frames are joined once for all who are at the same place with the same choice; another choice has its own."""
+    """Frames are joined once for all who are at the same place with the same choice; another has its own."""
     async with house.follow("team") as one, house.follow("team") as two, house.follow(f"team,{S}") as other:
         for stream in (one, two, other):
             await stream.until("stream.hello")
@@ -474,12 +474,6 @@ async def test_the_ring_stays_within_its_bounds() -> None:
     held = small.head - small.tail
     assert small.position_after(100 - held) == small.tail
     assert small.position_after(99 - held) is None
-
-
-async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not holds():
-            await asyncio.sleep(0.005)
 
 
 def test_frames_carry_json_of_one_spelling() -> None:

@@ -39,6 +39,7 @@ from ekiden.kernel.door import Endpoint, HubFacts, Need
 from ekiden.kernel.errors import EkidenError, Forbidden, NotFound, TooLarge, TooMany, Unauthenticated
 from ekiden.kernel.ids import Prefix, new_id
 from ekiden.kernel.limits import (
+    GROWING_SWEEP_S,
     HOST_RETURN_S,
     IDENTITIES_KEPT_MAX,
     KEY_USED_EVERY_S,
@@ -50,6 +51,7 @@ from ekiden.log.port import Actor, Event, Log, Written
 _log = logging.getLogger("ekiden.hub")
 _encode = msgspec.json.Encoder().encode
 _NOBODY = Actor("")
+_WEBSOCKET_CLOSED = 1000
 SIGN_OUT = "/v1/sign-out"
 """The place whose success takes the page's cookie away."""
 _WRITES_WITH_BODY = frozenset(("POST", "PUT", "PATCH"))
@@ -121,6 +123,7 @@ class Hub:
         self._keys_changed = 0
         self._places: Paths[_Place] = Paths()
         self._background: set[asyncio.Task[None]] = set()
+        self._sweeper: asyncio.Task[None] | None = None
         self._unfollow: Callable[[], None] | None = None
         own = (
             Endpoint("GET", "/healthz", _healthz, "Whether the hub runs.", answer=Healthy, audience="open"),
@@ -162,10 +165,14 @@ class Hub:
         live.ring.begin(newest)
         for host_id in self.rooms.hosts_before:
             live.hosts.expect(host_id, HOST_RETURN_S)
+        self._sweeper = asyncio.ensure_future(self._sweep())
 
     async def stop(self) -> None:
         """Ends every stream with its reason, finishes what was accepted and closes the log."""
         await self.streams.close(SHUTDOWN_S / 2)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
         for live in self._teams.values():
             live.hosts.close()
         await self._refusals.close()
@@ -175,6 +182,13 @@ class Hub:
             self._unfollow()
             self._unfollow = None
         await self.log.close()
+
+    async def _sweep(self) -> None:
+        """Lets go of growing items that nobody will make whole any more."""
+        while True:
+            await asyncio.sleep(GROWING_SWEEP_S)
+            for live in self._teams.values():
+                live.growing.sweep()
 
     def listening_at(self, url: str) -> None:
         """Says what people open, once the port is known."""
@@ -225,7 +239,7 @@ class Hub:
             await self._lifespan(receive, send)
             return
         if kind != "http":
-            await send({"type": "websocket.close", "code": 1000})
+            await send({"type": "websocket.close", "code": _WEBSOCKET_CLOSED})
             return
         try:
             await self._request(scope, receive, send)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import unquote_to_bytes
 
 from ekiden.kernel.errors import EkidenError, Forbidden, Invalid
+from ekiden.kernel.limits import HOST_SPELLINGS_KEPT_MAX
 
 Headers = Mapping[bytes, bytes]
 
@@ -73,7 +74,7 @@ class Checks:
                 hint="Open it by an address that `ekiden up` printed.",
                 header="host",
             )
-        if len(self._known) < 64:
+        if len(self._known) < HOST_SPELLINGS_KEPT_MAX:
             self._known.add(host)
 
     def _own(self, origin: bytes, host: bytes) -> bool:

@@ -9,9 +9,8 @@ import msgspec
 
 from ekiden.hub.asgi import Receive, Scope
 from ekiden.kernel.errors import EkidenError, Invalid, TooLarge
-from ekiden.kernel.limits import REQUEST_BODY_BYTES_MAX, REQUEST_BODY_WAIT_S
+from ekiden.kernel.limits import QUERY_FIELDS_MAX, REQUEST_BODY_BYTES_MAX, REQUEST_BODY_WAIT_S
 
-_QUERY_FIELDS_MAX = 64
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 _PROXY_HEADERS = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
 
@@ -31,7 +30,7 @@ def decode_body(decode: Callable[[bytes], Any], body: bytes) -> Any:
 
 def read_query(query: bytes) -> dict[str, str]:
     try:
-        return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=_QUERY_FIELDS_MAX))
+        return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX))
     except ValueError:
         raise Invalid("The query of the URL cannot be read.") from None
 

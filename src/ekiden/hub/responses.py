@@ -49,6 +49,7 @@ def page_headers(script_hashes: Sequence[str] = ()) -> tuple[Header, ...]:
 
 def cookie_header(key: str, *, secure: bool) -> Header:
     """Sets the page's cookie; an empty key takes it away."""
+    assert not key or (key.isascii() and key.replace("_", "").isalnum()), "a key is letters, digits and _"
     age = COOKIE_S if key else 0
     value = f"{COOKIE}={key}; HttpOnly; SameSite=Strict; Path=/; Max-Age={age}" + ("; Secure" if secure else "")
     return (b"set-cookie", value.encode())

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ekiden.hub.app import Hub
 from ekiden.hub.asgi import ABORT
 from ekiden.kernel.errors import Unavailable
-from ekiden.kernel.limits import CONNECTIONS_MAX, SHUTDOWN_S
+from ekiden.kernel.limits import CONNECTIONS_MAX, KEEP_ALIVE_S, SHUTDOWN_S
 
 _log = logging.getLogger("ekiden.hub")
 
@@ -103,7 +103,7 @@ async def start_serving(hub: Hub) -> Serving:
         server_header=False,
         proxy_headers=False,
         limit_concurrency=CONNECTIONS_MAX,
-        timeout_keep_alive=60,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=int(SHUTDOWN_S),
     )
     try:

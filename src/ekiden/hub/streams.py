@@ -28,15 +28,14 @@ from ekiden.kernel.limits import (
     REPLAY_PAGE_EVENTS_MIN,
     STREAM_BEAT_S,
     STREAM_CHUNK_BYTES_MAX,
+    STREAM_END_S,
+    STREAM_PASSED_S,
     STREAM_REPLAY_EVENTS_MAX,
     STREAM_STALL_S,
     STREAM_TICK_S,
     STREAMS_PER_KEY_MAX,
     TOPIC_CHOICES_KEPT_MAX,
 )
-
-_CUT_AFTER_END_S = 0.5
-_PASSED_AND_STUCK_S = 1.0
 
 
 class Choice:
@@ -405,8 +404,8 @@ class Streams:
             stuck_s = now - stream.sending_since
             if (
                 stuck_s >= STREAM_STALL_S
-                or (stuck_s >= _PASSED_AND_STUCK_S and stream.passed_by())
-                or (stream.end_reason and now - stream.end_asked_at >= _CUT_AFTER_END_S)
+                or (stuck_s >= STREAM_PASSED_S and stream.passed_by())
+                or (stream.end_reason and now - stream.end_asked_at >= STREAM_END_S)
             ):
                 stream.cut()
 

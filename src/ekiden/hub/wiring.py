@@ -15,6 +15,7 @@ from ekiden.log.queries import joined, room_queries
 from ekiden.sessions import routes as sessions_routes
 from ekiden.sessions import verbs as sessions_verbs
 
+_PRIVATE_FILE = 0o600
 ROOMS = ("ekiden.access", "ekiden.sessions")
 ENDPOINTS = (*access_routes.ENDPOINTS, *sessions_routes.ENDPOINTS)
 """All places of all rooms."""
@@ -81,7 +82,7 @@ def _read_key(path: Path) -> str:
 def _write_key(path: Path, key: str) -> None:
     """Puts the key into a file that only its owner may read, whole or not at all."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(key + "\n")
         file.flush()
