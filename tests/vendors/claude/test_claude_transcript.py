@@ -496,14 +496,17 @@ def test_old_sidechains_in_the_main_file_do_not_break_it_up() -> None:
             assistant("a2", "a1", call("t2", "Task", prompt="job two"), "m1", apiBlockIndex=1),
             user("s1", None, "job one", **side),
             user("s2", None, "job two", **side),
-            assistant("s3", "s1", "one says", **side),
+            assistant("s3", "s1", call("t3", command="x"), "m3", **side),
             assistant("s4", "s2", "two says", **side),
+            user("s5", "s3", result("t3", "ok"), **side),
+            assistant("s6", "s5", "one says", "m4", **side),
             user("r1", "a2", result("t1", "1")),
             user("r2", "r1", result("t2", "2")),
             assistant("a3", "r2", "all done", "m2"),
         ]
     )
     main = [item for item in reading.items.values() if not item.thread]
+    assert len({item.thread for item in reading.items.values()}) == 3
     assert [item.text() for item in main if item.kind is ItemKind.MESSAGE] == ["go", "all done"]
     threads = [item.tool.thread for item in main if item.tool]
     assert len(set(threads)) == 2

@@ -37,6 +37,8 @@ class Seen:
 class Answer:
     """What is known of one message of the model."""
 
+    id: str
+    model: str = ""
     blocks: dict[int, Seen] = field(default_factory=dict[int, Seen])
     places: dict[str, int] = field(default_factory=dict[str, int])
     """Row uuid -> place of its first block."""
@@ -78,7 +80,7 @@ class Answers:
         """The answer, made anew if it was not seen lately."""
         answer = self._open.get(message_id)
         if answer is None:
-            answer = self._open[message_id] = Answer()
+            answer = self._open[message_id] = Answer(message_id)
             if len(self._open) > FOLD_MESSAGES_OPEN_MAX:
                 self._open.popitem(last=False)
         return answer

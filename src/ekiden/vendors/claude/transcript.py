@@ -158,6 +158,8 @@ class ClaudeFold:
 
     def _link(self, row: Row, source: Source, *, said: bool, group: str = "") -> int:
         """Puts the row into the tree and returns its number."""
+        if row.is_sidechain:
+            self._thread_of(row)
         if not row.uuid:
             return NONE
         self._digests.append(_digest(row))
@@ -194,6 +196,7 @@ class ClaudeFold:
             answer = self._answers.begin(message_id)
             parent_known = not row.parent_uuid or self._tree.number(row.parent_uuid) != NONE
             answer.headless = bool(self._window) and row.api_block_index is None and not parent_known
+        answer.model = message.model or ""
         usage = answers.usage_of(message)
         start = answers.place_of(answer, row, blocks, usage)
         if start == answers.UNKNOWN_PLACE and any(block.type not in tools.CALLS for block in blocks):
@@ -205,7 +208,7 @@ class ClaudeFold:
         items: list[Item] = []
         for offset, block in enumerate(blocks):
             place = start + offset if start != answers.UNKNOWN_PLACE else answers.UNKNOWN_PLACE
-            items += self._block(row, source, number, message, message_id, answer, block, place)
+            items += self._block(answer, block, place, row, source, number)
         if row.uuid and start != answers.UNKNOWN_PLACE:
             answer.places[row.uuid] = start
         if more and answer.first and all(item.id != answer.first for item in items):
@@ -224,16 +227,9 @@ class ClaudeFold:
         return [self._kept.put(item)]
 
     def _block(
-        self,
-        row: Row,
-        source: Source,
-        number: int,
-        message: Message,
-        message_id: str,
-        answer: answers.Answer,
-        block: Block,
-        place: int,
+        self, answer: answers.Answer, block: Block, place: int, row: Row, source: Source, number: int
     ) -> list[Item]:
+        """One block of an answer, at its place in it."""
         thread = self._thread_of(row)
         usage = answer.usage if place == 0 else None
         if block.tool_use_id and block.type.endswith("_result"):
@@ -247,7 +243,7 @@ class ClaudeFold:
             if same or block.id in self._calls or block.id in self._done:
                 return []
             item = tools.call_item(
-                block, row, source, turn=self._turn_of(), thread=thread, model=message.model or "", usage=usage
+                block, row, source, turn=self._turn_of(), thread=thread, model=answer.model, usage=usage
             )
             if block.id in self._callers and item.tool:
                 tool = msgspec.structs.replace(item.tool, thread=self._callers[block.id])
@@ -259,11 +255,11 @@ class ClaudeFold:
         elif place == answers.UNKNOWN_PLACE or same:
             return []
         else:
-            synthetic = message.model == SYNTHETIC
+            synthetic = answer.model == SYNTHETIC
             cuts: list[Cut] = []
             kind, content, note = speech.said_by_model(block)
             item = Item(
-                id=ids.block_id(message_id, place),
+                id=ids.block_id(answer.id, place),
                 kind=kind,
                 source=source,
                 role=Role.ASSISTANT,
@@ -271,7 +267,7 @@ class ClaudeFold:
                 turn=self._turn_of(),
                 thread=thread,
                 content=fitted_blocks(content, cuts),
-                model="" if synthetic else message.model or "",
+                model="" if synthetic else answer.model,
                 usage=usage,
                 note="api_error" if row.is_api_error_message else note,
                 injected=synthetic and not row.is_api_error_message,
