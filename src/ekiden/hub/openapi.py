@@ -14,6 +14,7 @@ from ekiden.hub.responses import COOKIE
 from ekiden.hub.schemas import Schemas
 from ekiden.kernel.canonical import encode
 from ekiden.kernel.door import Endpoint
+from ekiden.kernel.limits import COMMAND_ID_CHARS_MAX
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
@@ -59,7 +60,7 @@ def _operation(endpoint: Endpoint, schemas: Schemas) -> dict[str, Any]:
                 "name": "Command-Id",
                 "in": "header",
                 "description": "The client's own name for this write: the same again gets the same answer.",
-                "schema": {"type": "string", "maxLength": 128},
+                "schema": {"type": "string", "maxLength": COMMAND_ID_CHARS_MAX},
             }
         )
     success: dict[str, Any] = {"description": HTTPStatus(endpoint.status).phrase}
