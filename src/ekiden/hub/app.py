@@ -40,7 +40,7 @@ from ekiden.kernel.errors import EkidenError, Forbidden, NotFound, TooLarge, Too
 from ekiden.kernel.ids import Prefix, new_id
 from ekiden.kernel.limits import (
     GROWING_SWEEP_S,
-    HOST_RETURN_S,
+    HOST_AWAY_AFTER_S,
     IDENTITIES_KEPT_MAX,
     KEY_USED_EVERY_S,
     REQUEST_BODY_BYTES_MAX,
@@ -164,7 +164,7 @@ class Hub:
         live = self.live(self.rooms.team_id)
         live.ring.begin(newest)
         for host_id in self.rooms.hosts_before:
-            live.hosts.expect(host_id, HOST_RETURN_S)
+            live.hosts.expect(host_id, HOST_AWAY_AFTER_S)
         self._sweeper = asyncio.ensure_future(self._sweep())
 
     async def stop(self) -> None:
