@@ -9,6 +9,7 @@ from ekiden.kernel.limits import EVENT_BODY_BYTES_MAX, FEED_ENTRIES_MAX
 from ekiden.sessions import feed
 from ekiden.sessions.wire import (
     Approval,
+    ApprovalOption,
     FeedApproval,
     FeedApprovalEnd,
     FeedEntry,
@@ -267,6 +268,20 @@ async def test_an_approval_too_large_for_an_event_is_shown_in_part_and_bound_who
     assert other.digest != shown.digest
     answered = await room.answer(shown, "yes", message="m" * 100_000)
     assert answered.state == "answered"
+
+
+async def test_an_approval_that_fits_in_no_way_is_refused_and_said(room: Room) -> None:
+    """Options are never cut: one whose options alone are too large is not asked in part."""
+    session_id = await room.session()
+    huge = room.approval(session_id)
+    huge = msgspec.structs.replace(
+        huge, options=tuple(ApprovalOption(str(n), "x" * 200_000, "deny") for n in range(10))
+    )
+    answer = await room.tell(FeedApproval(huge), FeedTurn(session_id, "trn_1", "running"))
+    assert [(refused.index, refused.code) for refused in answer.refused] == [(0, "too_large")]
+    view = await room.view(session_id)
+    assert (view.approvals, view.session.approvals_open) == ((), 0)
+    assert view.session.state is SessionState.RUNNING
 
 
 async def test_a_turns_end_ends_what_it_asked(room: Room) -> None:

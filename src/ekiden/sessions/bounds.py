@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from ekiden.kernel.errors import TooLarge
 from ekiden.kernel.limits import EVENT_BODY_BYTES_MAX, KIB
 from ekiden.sessions.wire import Approval
 from ekiden.transcript.items import Cut, Item, Text, Tool, encode_item
@@ -129,10 +130,13 @@ def split_items(
 
 def fit_approval(approval: Approval, max_bytes: int = EVENT_BODY_BYTES_MAX // 2) -> Approval:
     """`approval` itself if its JSON has at most `max_bytes`, else with its largest parts cut and `cut` said.
-    Half of an event is left for a person's answer. The digest is not touched: it is of the whole."""
+    Half of an event is left for a person's answer. The digest is not touched: it is of the whole.
+
+    Raises:
+        TooLarge: if what must not be cut, as the options, is too large by itself.
+    """
     if len(_encode(approval)) <= max_bytes:
         return approval
-    smaller = approval
     for share_bytes, parts_max in zip(_SHARES_BYTES, _PARTS_MAX, strict=True):
         cuts = _Cuts(share_bytes, parts_max, approval.cut)
         smaller = msgspec.structs.replace(
@@ -144,5 +148,5 @@ def fit_approval(approval: Approval, max_bytes: int = EVENT_BODY_BYTES_MAX // 2)
             cut=cuts.account(),
         )
         if len(_encode(smaller)) <= max_bytes:
-            break
-    return smaller
+            return smaller
+    raise TooLarge("This request is too large to be shown to a person.", max=max_bytes)

@@ -282,8 +282,9 @@ class _Feed:
         )
         if whole is None:
             return
+        fitting = fit_approval(whole)
         await self._hear(kept, asked.turn_id)
-        await tell_approval(self._tx, kept, fit_approval(whole), self._actor)
+        await tell_approval(self._tx, kept, fitting, self._actor)
         kept.approvals_open += 1
         kept.changed = True
 
