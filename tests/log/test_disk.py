@@ -231,3 +231,14 @@ async def test_old_answers_are_dropped_when_nobody_writes(tmp_path, clock, monke
     assert await log._chore(count) == 1
     assert (await log.write(TEAM, appends(), command=Command("new", "pri_1", "d"))).repeated
     await log.close()
+
+
+@pytest.mark.parametrize("where", ["below a file", "a folder"])
+async def test_a_place_that_cannot_hold_a_database_is_told_in_words(tmp_path, clock, where):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    place = tmp_path / "file" / "data" / "ekiden.db" if where == "below a file" else tmp_path / "folder"
+    with pytest.raises(Unavailable) as refused:
+        await open_log(str(place), clock=clock, queries=QUERIES)
+    assert refused.value.message
+    assert (tmp_path / "file").read_text() == "x"
