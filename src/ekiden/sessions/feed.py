@@ -185,7 +185,7 @@ class _Feed:
             return
         turn = await load_turn(self._tx, kept.session_id, turn_id)
         if turn is not None and turn.state is TurnState.LOST:
-            await tell_turn(self._tx, kept, proven_turn(turn, self._tx.now), self._actor)
+            await tell_turn(self._tx, kept, proven_turn(turn), self._actor)
 
     async def _take_session(self, entry: FeedSession) -> None:
         report = entry.session

@@ -384,9 +384,10 @@ def lost_turn(running: Turn, reason: str) -> Turn:
     return replace(running, state=TurnState.LOST, reason=reason)
 
 
-def proven_turn(lost: Turn, at: str) -> Turn:
-    """A lost turn of which its runtime has just been heard: it runs."""
-    return replace(lost, state=TurnState.RUNNING, reason="", proof_at=max(at, lost.proof_at))
+def proven_turn(lost: Turn) -> Turn:
+    """A lost turn of which its runtime has just been heard: it runs. When it was last proven stays by the host's
+    clock, so that the host's next proof is never older than one of another clock."""
+    return replace(lost, state=TurnState.RUNNING, reason="")
 
 
 def decide_interrupt(turn: Turn | None, report: SessionReport, turn_id: str, by: Person) -> Turn | None:
