@@ -78,6 +78,17 @@ def act(prompt: str) -> None:
         tell({"id": 8, "method": "item/permissions/requestApproval", "params": asked})
         note("serverRequest/resolved", requestId=8)
         finish()
+    elif prompt == "agent asks":
+        note("item/completed", item={"type": "collabAgentToolCall", "id": "a", "receiverThreadIds": ["child"]})
+        note("item/agentMessage/delta", threadId="child", turnId="child turn", itemId="x", delta="not mine")
+        note("turn/completed", threadId="child", turn={"id": "other", "status": "completed"})
+        asked = {"threadId": "child", "turnId": "child turn", "itemId": "c", "command": "ls"}
+        tell({"id": 9, "method": "item/commandExecution/requestApproval", "params": asked})
+        answer = json.loads(sys.stdin.readline())
+        note("serverRequest/resolved", threadId="child", requestId=9)
+        note("item/agentMessage/delta", itemId="m", delta=answer["result"]["decision"])
+        note("item/completed", item={"type": "agentMessage", "id": "m"})
+        finish()
     elif prompt == "hang":
         time.sleep(60)
 

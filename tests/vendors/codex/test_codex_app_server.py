@@ -23,7 +23,7 @@ from ekiden.vendors.codex.approvals import (
     result_for,
 )
 from ekiden.vendors.codex.appserver import Frames
-from ekiden.vendors.codex.native import Record
+from ekiden.vendors.codex.native import Record, item_id, turn_id
 from ekiden.vendors.codex.runtime import CodexRuntime
 from ekiden.vendors.codex.servers import SharedServers
 from ekiden.vendors.port import Asked, Begin, Ended, Grew, OptionKind, Program, TurnEnded, Withdrawn
@@ -100,6 +100,18 @@ async def test_a_question_that_codex_settles_itself_is_withdrawn(run: Run) -> No
     (asked,) = [event for event in run.seen if isinstance(event, Asked)]
     assert [event.native_id for event in run.seen if isinstance(event, Withdrawn)] == [asked.native_id]
     assert not await run.runtime.decide(asked.native_id, "turn")
+
+
+async def test_a_sub_agent_asks_through_the_session_that_started_it(run: Run) -> None:
+    """Its question is answered like the session's own; its text and its turns are not taken for the session's."""
+    await run.runtime.send("msg_1", "agent asks")
+    asked = await run.until(Asked)
+    assert (asked.command, asked.turn_id) == ("ls", turn_id("thread", "turn"))
+    assert asked.item_id == item_id("child", "c")
+    assert await run.runtime.decide(asked.native_id, "accept")
+    await run.until(TurnEnded)
+    assert grown(run) == "accept"
+    assert len([event for event in run.seen if isinstance(event, TurnEnded)]) == 1
 
 
 async def test_killing_the_process_ends_every_thread_on_it(servers: SharedServers, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ class AppServer:
                 future.set_exception(
                     VendorFailed("Codex's app-server has ended.", vendor="codex", exit_code=exit_code, said=said)
                 )
-        listeners = list(self._listeners.values())
+        listeners = list(dict.fromkeys(self._listeners.values()))  # one may listen to several threads
         self._listeners.clear()
         for listener in listeners:
             listener.gone(exit_code, said)

@@ -13,11 +13,9 @@ What it promises:
 
 import asyncio
 import contextlib
-import re
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -25,9 +23,9 @@ import msgspec
 from ekiden.kernel.clock import iso
 from ekiden.kernel.errors import EkidenError, HeldElsewhere, TooMany, VendorFailed
 from ekiden.kernel.limits import (
+    CODEX_AGENTS_MAX,
     CODEX_EVENTS_WAITING_MAX,
     CODEX_QUEUE_MESSAGES_MAX,
-    CODEX_TAIL_BYTES_MAX,
     INTERRUPT_S,
     MESSAGES_REMEMBERED_MAX,
     RUNTIME_START_S,
@@ -35,6 +33,7 @@ from ekiden.kernel.limits import (
 from ekiden.transcript.items import ItemKind
 from ekiden.vendors.codex.approvals import Question, question_of, result_for
 from ekiden.vendors.codex.appserver import AppServer, Refused
+from ekiden.vendors.codex.arrived import arrived_messages
 from ekiden.vendors.codex.growing import Growing, not_sent
 from ekiden.vendors.codex.native import Record, item_id, listed, record, sane_time, text_of, turn_id
 from ekiden.vendors.port import (
@@ -60,7 +59,6 @@ _DELTAS = {
 }
 _GROWING_TYPES = {"agentMessage": ItemKind.MESSAGE, "reasoning": ItemKind.THOUGHT, "plan": ItemKind.PLAN}
 _OUTCOMES = {"completed": "completed", "interrupted": "interrupted", "failed": "failed"}
-_CLIENT_ID = re.compile(rb'"client_id":\s?"(msg_[0-9a-z]{1,40})"')
 
 
 class Servers(Protocol):
@@ -103,6 +101,7 @@ class CodexRuntime:
         self._growing: OrderedDict[str, Growing] = OrderedDict()
         self._running_commands: dict[str, str] = {}
         self._file_diffs: dict[str, str] = {}
+        self._agents: set[str] = set()
         self._questions: dict[str, Question] = {}
         self._failure = ""
         self._events: deque[RuntimeEvent] = deque()
@@ -223,7 +222,8 @@ class CodexRuntime:
                 await self.interrupt()
                 async with asyncio.timeout(INTERRUPT_S):
                     await self._idle.wait()
-        server.leave(self.native_id, self)
+        for thread in (self.native_id, *self._agents):
+            server.leave(thread, self)
         if server.alive:
             with contextlib.suppress(EkidenError):
                 await server.request("thread/unsubscribe", {"threadId": self.native_id})
@@ -235,7 +235,13 @@ class CodexRuntime:
     # What the app-server says
 
     def heard(self, method: str, params: Record) -> None:
-        """A notification about this thread."""
+        """A notification about this thread, or about a sub-agent's, of which only questions concern a person."""
+        if method == "serverRequest/resolved":
+            self._resolved(params.get("requestId"))
+        if method in ("item/started", "item/completed"):
+            self._agents_of(record(params.get("item")))
+        if text_of(params.get("threadId")) not in ("", self.native_id):
+            return
         if method in _DELTAS:
             self._grew(method, params)
         elif method == "item/reasoning/summaryPartAdded":
@@ -251,20 +257,20 @@ class CodexRuntime:
             self._turn_begun(text_of(record(params.get("turn")).get("id")))
         elif method == "turn/completed":
             self._turn_over(record(params.get("turn")))
-        elif method == "serverRequest/resolved":
-            self._resolved(params.get("requestId"))
         elif method == "error" and not params.get("willRetry"):
             self._failure = text_of(record(params.get("error")).get("message"))
 
     def asked(self, request_id: int | str, method: str, params: Record) -> bool:
-        """A question of this thread's turn."""
+        """A question of this thread's turn, or of a sub-agent that works for it."""
+        thread = text_of(params.get("threadId")) or self.native_id
+        own = thread == self.native_id
         item = text_of(params.get("itemId"))
         question = question_of(
             request_id,
             method,
             params,
-            turn=self._neutral_turn(text_of(params.get("turnId")) or self._turn),
-            item=item_id(self.native_id, item) if item else "",
+            turn=self._neutral_turn((text_of(params.get("turnId")) if own else "") or self._turn),
+            item=item_id(thread, item) if item else "",
             diff=self._file_diffs.get(item, ""),
         )
         if question is None:
@@ -272,6 +278,14 @@ class CodexRuntime:
         self._questions[question.asked.native_id] = question
         self._emit(question.asked)
         return True
+
+    def _agents_of(self, item: Record) -> None:
+        """Sub-agents that this thread or one of them has started ask through this runtime."""
+        agents = [text_of(agent) for agent in listed(item.get("receiverThreadIds"))]
+        for agent in (*agents, text_of(item.get("agentThreadId"))):
+            if agent and self._server is not None and len(self._agents) < CODEX_AGENTS_MAX:
+                self._agents.add(agent)
+                self._server.join(agent, self)
 
     def gone(self, exit_code: int | None, said: str) -> None:
         """The process has ended. What was growing will never be whole."""
@@ -285,7 +299,7 @@ class CodexRuntime:
         self.native_id = text_of(thread.get("id"))
         assert self._server is not None
         self._server.join(self.native_id, self)
-        for message_id in _arrived(text_of(thread.get("path"))):
+        for message_id in arrived_messages(text_of(thread.get("path"))):
             self._remember(message_id)
 
     def _remember(self, message_id: str) -> None:
@@ -477,15 +491,3 @@ class CodexRuntime:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _arrived(path: str) -> list[str]:
-    """Ids of the newest messages that a rollout already holds."""
-    try:
-        with Path(path).open("rb") as rollout:
-            size = rollout.seek(0, 2)
-            rollout.seek(max(0, size - CODEX_TAIL_BYTES_MAX))
-            tail = rollout.read(CODEX_TAIL_BYTES_MAX)
-    except OSError:
-        return []
-    return [found.decode("ascii") for found in _CLIENT_ID.findall(tail)]

@@ -136,7 +136,7 @@ def called(payload: Record, at: str, cutter: Cutter) -> Tool:
         tool_kind = ToolKind.EDIT
     query = text_of(fields.get("query") or fields.get("path") or fields.get("message") or fields.get("prompt"))
     return Tool(
-        name=f"{namespace}{name}" if namespace else name,
+        name=name if not namespace else f"{namespace}{'' if namespace.endswith('__') else '.'}{name}",
         state=ToolState.PENDING,
         kind=tool_kind,
         title=title_of(", ".join(diff.path for diff in diffs) or command or query or name),
