@@ -47,7 +47,7 @@ def test_half_a_line_is_not_read_before_its_newline(
 
 
 def test_a_restart_at_any_mark_neither_loses_nor_repeats(vendor: LineVendor, opener: Opener, root: Path) -> None:
-    """A second reader that goes on at the first one's mark has exactly the rest, with results under their calls."""
+    """A second reader at the first one's mark has exactly the rest, with results under their calls."""
     path = root / "s.jsonl"
     rows = [row("user", "1", "a"), row("call", "2", "run"), row("say", "3", "b"), row("result", "2", "done")]
     path.write_bytes(b"")
@@ -114,7 +114,7 @@ def _in_place(path: Path, new: bytes) -> None:
 def test_other_bytes_begin_a_new_revision(
     vendor: LineVendor, opener: Opener, root: Path, change: object, length: str
 ) -> None:
-    """Cut, replaced or rewritten, longer or not: all of the new is read, and nothing of two revisions is joined."""
+    """Cut, replaced or rewritten, longer or not: all of the new is read, and nothing of the old with it."""
     path = root / "s.jsonl"
     path.write_bytes(row("noise", "0") + b"".join(row("user", f"{n}", f"old {n:03}") for n in range(200)))
     tail = tail_of(vendor, opener, path)
@@ -189,7 +189,7 @@ def test_a_cut_frame_gives_its_readable_part_and_says_so(
 
 
 def test_a_result_far_behind_its_call_is_joined_with_it(vendor: LineVendor, opener: Opener, root: Path) -> None:
-    """A reader that begins in the middle goes further back when a result's call is not in the few lines it read."""
+    """A reader that begins in the middle goes further back when it misses the call of a result."""
     path = root / "s.jsonl"
     path.write_bytes(row("call", "c", "run") + b"".join(row("noise", f"{n}", "x" * 1000) for n in range(1000)))
     first = tail_of(vendor, opener, path)

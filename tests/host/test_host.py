@@ -191,7 +191,7 @@ async def test_a_deleted_file_leaves_a_session_that_can_be_read(place: Place, ro
     assert (page["from_copy"], page["items"][0]["content"][0]["text"]) == (True, "text of a")
     hits = (await place.client.get("/v1/search", text="text of a"))["hits"]
     assert [hit["session_id"] for hit in hits] == [session["report"]["session_id"]]
-    root.rename(root.with_name("unmounted"))
+    root.rename(root.with_name("unmounted"))  # noqa: ASYNC240 (a test may wait for its disk)
     assert place.host is not None
     await place.host.catalogue.scan()
     states = {one["report"]["native_id"]: one["state"] for one in await place.sessions()}

@@ -124,7 +124,7 @@ def test_the_newline_index_knows_numbers_and_starts(sizes: list[int], data: st.D
 
 
 def test_only_plain_files_inside_are_opened(tmp_path: Path) -> None:
-    """Links out, pipes, folders and paths that climb out are refused after the open; what is missing is missing."""
+    """Links out, pipes, folders and paths that climb out are refused; what is missing is missing."""
     inside = tmp_path / "in"
     inside.mkdir()
     outside = tmp_path / "in-evil"

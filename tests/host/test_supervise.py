@@ -352,8 +352,9 @@ async def test_survivors_of_a_killed_host_are_ended_and_never_doubled(place: Pla
     anything for the session, says that the turn was lost, and places what waits."""
     home = place.base / "desk"
     home.mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-c", CRASHED, str(home), f"http://127.0.0.1:{place.port}", place._host_key, place.host_id, str(root)],
+    process = subprocess.Popen(  # noqa: ASYNC220 (it is killed, not awaited)
+        [sys.executable, "-c", CRASHED, str(home), f"http://127.0.0.1:{place.port}", place._host_key, place.host_id,
+         str(root)],
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": os.getcwd()},
     )  # fmt: skip
     try:
@@ -483,8 +484,8 @@ async def test_programs_get_what_they_need_and_no_secrets(tmp_path: Path) -> Non
     }  # fmt: skip
     codex = runtime_environment("codex", given, "run_1")
     assert set(codex) == {
-        "HOME", "PATH", "LC_ALL", "XDG_CACHE_HOME", "https_proxy", "OPENAI_API_KEY", "CODEX_HOME", "X_KEY", "X_HEADER",
-        RUN_TAG,
+        "HOME", "PATH", "LC_ALL", "XDG_CACHE_HOME", "https_proxy", "OPENAI_API_KEY", "CODEX_HOME", "X_KEY",
+        "X_HEADER", RUN_TAG,
     }  # fmt: skip
     claude = runtime_environment("claude", given, "run_1")
     assert "ANTHROPIC_API_KEY" in claude

@@ -100,9 +100,16 @@ def open_inside(path: Path, roots: Sequence[Path]) -> PlainSource:
 
 
 def lines_forward(
-    source: ByteSource, start: int, end: int, *, number: int = 0, open_line: bool = False
+    source: ByteSource,
+    start: int,
+    end: int,
+    *,
+    number: int = 0,
+    open_line: bool = False,
+    block_bytes: int = _STREAM_BYTES,
 ) -> Iterator[Line]:
-    """Lines of [start, end), where `start` begins a line. `number` is that of the first line, 0 if unknown.
+    """Lines of [start, end), where `start` begins a line. `number` is that of the first line, 0 if unknown. The
+    file is read `block_bytes` at a time.
 
     Bytes after the last newline before `end` are handed out as a last, incomplete line only with `open_line`.
     """
@@ -111,7 +118,7 @@ def lines_forward(
     held_bytes = 0
     skipped = 0
     while position < end:
-        block = source.read(position, min(_STREAM_BYTES, end - position))
+        block = source.read(position, min(block_bytes, end - position))
         if not block:
             break
         parts = block.split(b"\n")

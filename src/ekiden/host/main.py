@@ -138,10 +138,10 @@ class Host:
             store,
             opener,
             changed=self._changed,
-            grew=lambda tracked: outbox.grew_file(tracked),
+            grew=self._grew,
             wanted=lambda: importer.poke(),
-            idle_line=lambda tracked: outbox.idle_line(tracked),
-            is_own=lambda pid: supervisor.is_own(pid),
+            idle_line=self._idle_line,
+            is_own=self._is_own,
         )
         self.catalogue = catalogue
         outbox = self.outbox = Outbox(self.client, self.host_id, catalogue, store, self._report_of)
@@ -223,6 +223,15 @@ class Host:
             if vendor.name == name:
                 return vendor
         raise NotFound(f"This computer has no {name!r} any more.")
+
+    def _is_own(self, pid: int) -> bool:
+        return self.supervisor.is_own(pid)
+
+    def _grew(self, tracked: Tracked) -> None:
+        self.outbox.grew_file(tracked)
+
+    def _idle_line(self, tracked: Tracked) -> None:
+        self.outbox.idle_line(tracked)
 
     def _changed(self, tracked: Tracked) -> None:
         if tracked.owner is not None and tracked.ownership is not None:

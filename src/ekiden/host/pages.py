@@ -159,7 +159,9 @@ class Pages:
             items = self._judged(owner, read, whole=start == 0)
             if len(items) >= wanted or start == 0 or window >= PAGE_WINDOW_BYTES_MAX:
                 break
-            window *= 4
+            window = min(
+                PAGE_WINDOW_BYTES_MAX, int(window * max(1.5, min(8.0, 1.3 * wanted / max(1, len(items)))))
+            )
         page, first = _newest(items, read.starts, wanted, start)
         page = self._with_dropped(owner, page, read.starts, first, None if newest else end)
         head = owner.head or head_of(source)
@@ -251,7 +253,8 @@ class Pages:
         for line in lines_forward(source, start, end, number=number):
             read.take(fold.feed(line), line.start)
         ahead = end
-        for line in lines_forward(source, end, min(whole_end, end + PAGE_AHEAD_BYTES_MAX)):
+        ahead_end = min(whole_end, end + PAGE_AHEAD_BYTES_MAX) if _open_calls(read) else end
+        for line in lines_forward(source, end, ahead_end, block_bytes=PAGE_WINDOW_BYTES):
             if not _open_calls(read):
                 break
             ahead = line.end + 1

@@ -233,7 +233,8 @@ class Requests:
         share = await asyncio.to_thread(self._store.read, indexed_share)
         if not terms:
             return SearchPage(hits=(), indexed_share=share)
-        if asked.after and not asked.after.rpartition("~")[2].isdigit():
+        last = asked.after.rpartition("~")[2]
+        if asked.after and not (last.isascii() and last.isdigit() and len(last) < 18):
             raise Invalid("The cursor is not one that this search gave out.", hint="Start without a cursor.")
         finds = await asyncio.to_thread(
             self._store.read,
