@@ -52,8 +52,8 @@ async def test_a_turn_streams_text_and_thought_under_the_ids_that_the_file_gives
     assert len([event for event in run.told if isinstance(event, Grew) and event.kind is ItemKind.MESSAGE]) == 3
     (prompt,) = [item for item in reading.items.values() if item.role == "user"]
     assert prompt.id == ids.row_id(ids.message_uuid("msg_1"))
-    assert prompt.turn == ended.turn_id == run.told[0].turn_id  # type: ignore[union-attr]
-    assert [type(event) for event in run.told[:2]] == [TurnStarted, Placed]
+    assert run.told[:2] == [TurnStarted(prompt.turn), Placed("msg_1", prompt.turn, "new_turn")]
+    assert prompt.turn == ended.turn_id
 
 
 async def test_a_message_sent_twice_has_one_effect(claude: Claude) -> None:

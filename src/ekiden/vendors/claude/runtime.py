@@ -400,9 +400,13 @@ class ClaudeRuntime:
     def _whole(self, event: wire.Event) -> None:
         """A block is whole and on its way into the file."""
         message = decode(event.message, Message)
-        for block in (blocks_of(message.content) or []) if message else []:
+        if message is None:
+            return
+        for block in blocks_of(message.content) or []:
             kind = _BLOCK_KINDS.get(block.type)
-            grown = [key for key, one in self._growing.items() if key[0] == message.id and one.kind is kind]  # type: ignore[union-attr]
+            grown = [
+                key for key, one in self._growing.items() if one.message_id == message.id and one.kind is kind
+            ]
             if grown:
                 del self._growing[min(grown)]
 
