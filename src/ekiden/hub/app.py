@@ -456,7 +456,7 @@ async def _healthz(_: DoorCall) -> Healthy:
 
 
 async def _stream(_: DoorCall) -> None:
-    raise NotImplementedError("served by Hub._serve_stream")
+    raise AssertionError("Hub._serve_stream answers here")
 
 
 def _fields(answer: Any, *, without: str) -> dict[str, Any]:

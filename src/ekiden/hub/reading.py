@@ -16,10 +16,16 @@ _PROXY_HEADERS = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
 
 
 def too_large(size: int) -> TooLarge:
+    """The refusal of a body of `size` bytes, or of at least so many."""
     return TooLarge("The request is too large.", size=size, max=REQUEST_BODY_BYTES_MAX)
 
 
 def decode_body(decode: Callable[[bytes], Any], body: bytes) -> Any:
+    """The body as the shape that an endpoint takes; no body at all is an empty object.
+
+    Raises:
+        Invalid: with the place in the body that is wrong, where it is JSON at all.
+    """
     try:
         return decode(body or b"{}")
     except msgspec.ValidationError as error:
@@ -29,6 +35,11 @@ def decode_body(decode: Callable[[bytes], Any], body: bytes) -> Any:
 
 
 def read_query(query: bytes) -> dict[str, str]:
+    """The query by name; of a name that stands twice the last.
+
+    Raises:
+        Invalid: if it has over `QUERY_FIELDS_MAX` fields, or is not ASCII.
+    """
     try:
         return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX))
     except ValueError:
@@ -36,6 +47,7 @@ def read_query(query: bytes) -> dict[str, str]:
 
 
 def from_loopback(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a program on this computer sent the request itself: no proxy has put its mark on it."""
     client = scope.get("client")
     return (
         bool(client)

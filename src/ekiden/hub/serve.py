@@ -6,6 +6,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Generator
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -23,14 +24,15 @@ class _Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {ABORT: self.transport.abort}  # pyright: ignore[reportGeneralTypeIssues]
+        scope: dict[str, Any] = cast("dict[str, Any]", self.scope)
+        scope["extensions"] = {ABORT: self.transport.abort}
 
 
 class _Server(uvicorn.Server):
     """Leaves signals to whoever runs the process: a host may have to end as well."""
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def capture_signals(self) -> Generator[None]:
         yield
 
 

