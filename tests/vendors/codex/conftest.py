@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.vendors.codex import CodexVendor, vendor
-from ekiden.vendors.port import Begin
+from ekiden.vendors.codex import vendor
+from ekiden.vendors.port import Begin, Vendor
 from scripted_model import ScriptedModel, serve
 from vendors.codex.files import lines_of, merged
 from vendors.codex.runs import Run
@@ -52,7 +52,7 @@ class Codex:
         self.vendor = self.another()
         self._stack = stack
 
-    def another(self) -> CodexVendor:
+    def another(self) -> Vendor:
         """Codex as another program on the same computer has it."""
         return vendor(self.home, self.environment)
 
@@ -63,7 +63,7 @@ class Codex:
         port = self.model.server_address[1]
         (folder / "config.toml").write_text(CONFIG.format(approvals=approvals, sandbox=sandbox, port=port))
 
-    async def run(self, *, resume: str = "", fork_of: str = "", vendor: CodexVendor | None = None) -> Run:
+    async def run(self, *, resume: str = "", fork_of: str = "", vendor: Vendor | None = None) -> Run:
         """A started runtime, closed at the end of the test."""
         begin = Begin(cwd=self.project, resume=resume, fork_of=fork_of)
         runtime = (vendor or self.vendor).runtime(begin, self.environment)

@@ -9,7 +9,7 @@ from ekiden.vendors.codex.discover import CodexDiscovery
 from ekiden.vendors.codex.runtime import CodexRuntime
 from ekiden.vendors.codex.servers import SharedServers
 from ekiden.vendors.codex.transcript import CodexFold
-from ekiden.vendors.port import Begin, Environment, FoundFile
+from ekiden.vendors.port import Begin, Discovery, Environment, FoundFile, Vendor
 
 __all__ = ["CodexVendor", "vendor"]
 
@@ -21,13 +21,9 @@ class CodexVendor:
     label = "Codex"
 
     def __init__(self, home: Path, environment: Environment) -> None:
-        self._discovery = CodexDiscovery(home, environment, lambda: self._servers.pids())
-        self._servers = SharedServers(self._discovery.program, self._discovery.owners)
-
-    @property
-    def discovery(self) -> CodexDiscovery:
-        """Where Codex's sessions lie and who holds them."""
-        return self._discovery
+        discovery = CodexDiscovery(home, environment, lambda: self._servers.pids())
+        self._servers = SharedServers(discovery.program, discovery.owners)
+        self.discovery: Discovery = discovery
 
     def fold(self, file: FoundFile) -> CodexFold:
         """A fresh fold for this rollout."""
@@ -38,6 +34,6 @@ class CodexVendor:
         return CodexRuntime(begin, environment, self._servers)
 
 
-def vendor(home: Path, environment: Environment) -> CodexVendor:
+def vendor(home: Path, environment: Environment) -> Vendor:
     """Codex as the home folder and environment of one person have it."""
     return CodexVendor(home, environment)

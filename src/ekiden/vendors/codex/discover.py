@@ -45,7 +45,7 @@ class CodexDiscovery:
     ) -> None:
         self._home = home
         self._environment = environment
-        self.own_pids = own_pids
+        self._own_pids = own_pids
         self._codex_home = codex_home(home, environment)
         self._sessions = self._codex_home / "sessions"
         self._archived = self._codex_home / "archived_sessions"
@@ -85,7 +85,7 @@ class CodexDiscovery:
 
     def owners(self) -> Mapping[str, Owner]:
         """Thread id -> the live process outside Ekiden that holds it."""
-        return owners_of(self._codex_home, self.own_pids())
+        return owners_of(self._codex_home, self._own_pids())
 
     def titles(self) -> Mapping[str, str]:
         """Thread id -> the name that a person gave it."""
