@@ -174,6 +174,8 @@ test("older pages come before, without doubles; a refreshed page keeps what it t
   const near = refreshed(older, viewOf({ session: session("ses_1") }, { items: [item(6), item(7)], before: "c6" }));
   assert.deepEqual(near.items.map((one) => one.id), ["itm_3", "itm_4", "itm_5", "itm_6", "itm_7"]);
   assert.equal(near.before, "c3");
+  const holed = refreshed({ ...older, items: [item(3), item(6), item(8)] }, viewOf({ session: session("ses_1") }, { items: [item(5), item(6), item(7)], before: "c5" }));
+  assert.deepEqual(holed.items.map((one) => one.id), ["itm_3", "itm_5", "itm_6", "itm_7", "itm_8"]);
   const far = refreshed(older, viewOf({ session: session("ses_1") }, { items: [item(90)], before: "c90" }));
   assert.deepEqual(far.items.map((one) => one.id), ["itm_90"]);
 });

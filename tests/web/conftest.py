@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
-from tests.web.stub_door import StubDoor
+
+from web.stub_door import StubDoor
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = [

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.web.stub_door import StubDoor, abilities, iso
+from web.stub_door import StubDoor, abilities, iso
 
 Body = dict[str, Any]
 

@@ -6,6 +6,7 @@ told to ask, to grow, to go silent and to lose its past. It keeps nothing and ch
 
 import json
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -95,7 +96,7 @@ class StubDoor:
         class Handler(_Handler):
             stub = door
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server = _Server(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
         self.url = f"http://127.0.0.1:{server.server_address[1]}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -236,6 +237,13 @@ class StubDoor:
             if frame is None:
                 return
             yield frame
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that hangs up is no fault; anything else is printed as usual."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.web.stub_door import WEB
+
+from web.stub_door import WEB
 
 HERE = Path(__file__).parent
 OWN = sorted(

@@ -4,9 +4,10 @@ import re
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.web import scenes
-from tests.web.conftest import DESK, PHONE, OpenPage
-from tests.web.stub_door import LOG, StubDoor, iso
+
+from web import scenes
+from web.conftest import DESK, PHONE, OpenPage
+from web.stub_door import LOG, StubDoor, iso
 
 pytestmark = pytest.mark.browser
 
@@ -259,6 +260,17 @@ def test_a_missing_piece_opens_the_stream_again(door: StubDoor, open_page: OpenP
     door.silent = False
     door.grow("ses_run", "itm_g", "three ")
     expect(page.locator(".growing")).to_contain_text("one two three")
+
+
+def test_a_page_that_was_read_too_early_is_read_again(door: StubDoor, open_page: OpenPage) -> None:
+    """The computer answered with nothing before it knew the file; what it says later leads to the whole page."""
+    scenes.furnish(door)
+    known = door.items.pop("ses_run")
+    page = open_page("/#/session/ses_run")
+    expect(page.locator(".session-head")).to_be_visible()
+    door.items["ses_run"] = known
+    door.report("ses_run", messages=13)
+    expect(page.get_by_text("ArgoCD expects").first).to_be_visible()
 
 
 def test_errors_say_what_to_do_next(door: StubDoor, open_page: OpenPage) -> None:

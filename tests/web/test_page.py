@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
-from tests.web import scenes
-from tests.web.conftest import DESK, PHONE, OpenPage
-from tests.web.stub_door import StubDoor
+
+from web import scenes
+from web.conftest import DESK, PHONE, OpenPage
+from web.stub_door import StubDoor
 
 pytestmark = pytest.mark.browser
 

@@ -31,30 +31,39 @@ self.addEventListener("activate", (event) => event.waitUntil((async () => {
 self.addEventListener("fetch", (event) => {
   const url = new URL(event.request.url);
   if (event.request.method !== "GET" || url.origin !== self.location.origin) return;
-  if (url.pathname === "/" || url.pathname.startsWith("/assets/")) event.respondWith(answer(event.request, url));
+  if (url.pathname === "/" || url.pathname.startsWith("/assets/")) event.respondWith(answer(event, url));
 });
 
-/** The page and the files that it names, wherever the hub serves them. */
+/** Keeps the page and every file below the place that it names; files of an older page go. */
 async function keepShell() {
-  const cache = await caches.open(CACHE);
   const page = await fetch("/", { cache: "no-cache" });
   if (!page.ok) throw new Error("the page is not there");
-  const base = /src="([^"]*\/)app\.js"/.exec(await page.clone().text())?.[1] ?? "/assets/";
-  await cache.put("/", page);
-  await cache.addAll(FILES.map((file) => new Request(base + file, { cache: "no-cache" })));
+  await renew(page);
   await self.skipWaiting();
 }
 
-/** @param {Request} request @param {URL} url */
-async function answer(request, url) {
+/** @param {Response} page a fresh page */
+async function renew(page) {
   const cache = await caches.open(CACHE);
-  const key = url.pathname === "/" ? "/" : request;
+  const base = /src="([^"]*\/)app\.js"/.exec(await page.clone().text())?.[1] ?? "/assets/";
+  const wanted = new Set(FILES.map((file) => new URL(base + file, self.location.origin).href));
+  const kept = new Set((await cache.keys()).map((request) => request.url));
+  await cache.addAll([...wanted].filter((url) => !kept.has(url)).map((url) => new Request(url, { cache: "no-cache" })));
+  await cache.put("/", page);
+  for (const url of kept) if (!wanted.has(url) && new URL(url).pathname !== "/") await cache.delete(url);
+}
+
+/** @param {FetchEvent} event @param {URL} url */
+async function answer(event, url) {
+  const cache = await caches.open(CACHE);
+  const page = url.pathname === "/";
   try {
-    const fresh = await fetch(request, { signal: AbortSignal.timeout(NETWORK_WAIT_MS) });
-    if (fresh.ok) await cache.put(key, fresh.clone());
-    if (fresh.ok || fresh.status < 500) return fresh;
+    const fresh = await fetch(event.request, { signal: AbortSignal.timeout(NETWORK_WAIT_MS) });
+    if (fresh.ok && page) event.waitUntil(renew(fresh.clone()).catch(() => {}));
+    else if (fresh.ok && (await cache.match(event.request))) await cache.put(event.request, fresh.clone());
+    if (fresh.status < 500) return fresh;
   } catch {
     // The kept one is next.
   }
-  return (await cache.match(key)) ?? Response.error();
+  return (await cache.match(page ? "/" : event.request)) ?? Response.error();
 }

@@ -195,16 +195,20 @@ export function withOlder(view, page) {
 }
 
 /**
- * The newest page again, after a hole in the stream: what is loaded stays if the page still touches it.
+ * The newest page again, after a hole in the stream: what is loaded before and after it stays if the page still
+ * touches it; between its first and last item the page is right.
  * @param {View} view
  * @param {View} fresh
  * @returns {View}
  */
 export function refreshed(view, fresh) {
-  const there = new Set(view.items.map((item) => item.id));
-  const touches = fresh.items.some((item) => there.has(item.id));
-  if (!touches) return fresh;
-  return { ...fresh, items: placed(view.items, fresh.items, Boolean(view.before)), before: view.before };
+  const told = new Set(fresh.items.map((item) => item.id));
+  const first = view.items.findIndex((item) => told.has(item.id));
+  if (first < 0) return fresh;
+  const others = (/** @type {any[]} */ items) => items.filter((item) => !told.has(item.id));
+  const last = view.items.findLastIndex((item) => told.has(item.id));
+  const items = [...others(view.items.slice(0, first)), ...fresh.items, ...others(view.items.slice(last + 1))];
+  return { ...fresh, items, before: first > 0 ? view.before : fresh.before };
 }
 
 /**

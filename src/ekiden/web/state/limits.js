@@ -1,6 +1,7 @@
 // Every bound of the page, by name, with its unit last. What is dropped at a bound is said on the screen.
 
 export const PAGE_ITEMS = 200;
+export const MEND_AFTER_MS = 400;
 export const SESSIONS_PAGE = 100;
 export const SEARCH_HITS_PAGE = 20;
 export const SEARCH_WAIT_MS = 250;

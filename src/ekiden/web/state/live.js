@@ -8,7 +8,7 @@ import { batch, computed, signal } from "../lib.js";
 import { applyToTeam, applyToView, emptyTeam, refreshed, sessionOf, teamOf, viewOf, withOlder } from "./apply.js";
 import { follower } from "./follow.js";
 import { keepTeam, keepView, recall, wipe } from "./keep.js";
-import { PAGE_ITEMS, SESSIONS_PAGE } from "./limits.js";
+import { MEND_AFTER_MS, PAGE_ITEMS, SESSIONS_PAGE } from "./limits.js";
 
 /** `unknown` until the door was asked; `out`: sign in; `in`. */
 export const signedIn = signal(/** @type {"unknown" | "in" | "out"} */ ("unknown"));
@@ -79,11 +79,36 @@ function take(event) {
       stream.hurry();
     }
   }
+  if (about && about === openId.value && isShort(event)) mendSoon();
   if (/^(pairing|key)\./.test(event.kind)) {
     accessChanged.value += 1;
     readPairings();
   }
   keepSoon();
+}
+
+/**
+ * Whether the conversation lacks what the event says is there: a page was read before its computer knew the file, or a
+ * turn ended and a text of it never became whole. @param {any} event
+ */
+function isShort(event) {
+  const now = view.value;
+  if (!now || viewState.value !== "live") return false;
+  if (event.kind === "session.reported") return !now.items.length && (event.body.report.messages ?? 0) > 0;
+  if (event.kind === "items.added") return now.items.length <= event.body.items.length && !now.before;
+  return event.kind === "turn.changed" && event.body.state !== "running" && now.growing.size > 0;
+}
+
+/** @type {any} */
+let mendTimer = 0;
+
+/** Reads the newest page again, once for all that is asked for within a moment. */
+function mendSoon() {
+  const id = openId.value;
+  mendTimer ||= setTimeout(() => {
+    mendTimer = 0;
+    if (openId.value === id) readView(id);
+  }, MEND_AFTER_MS);
 }
 
 /** A session's topic is followed once the door has shown the session: an address may name anything. */
