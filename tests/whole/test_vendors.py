@@ -245,7 +245,7 @@ def test_a_session_that_a_live_process_writes_is_never_written_beside(
     process = computer.begin(*words)
     with computer.client() as client:
         held = wait_for(
-            lambda: (lambda s: s if s["report"]["rung"] == "held" else None)(
+            lambda: (lambda s: s if s["report"].get("rung") == "held" else None)(
                 client.get(f"/v1/sessions/{session_id}")["session"]
             ),
             "the holder is seen",
