@@ -1,4 +1,4 @@
-"""Runs benchmarks: all of them, or the figures that are named. `python bench/run.py [FIGURE …]`, `--list` to see them.
+"""Runs benchmarks: all, or the figures that are named. `python bench/run.py [FIGURE …]`; `--list` shows them.
 
 A benchmark is a program `bench/*.py` whose docstring begins with the names of its figures in backticks. It prints
 for each one line `figure: NAME=VALUE UNIT (bar BAR) …`. One that takes more than 50 s, or ends with an error, or
