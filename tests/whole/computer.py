@@ -1,5 +1,5 @@
 """A computer of its own for a test: a HOME with the vendors' programs set up against the scripted model, and the
-real `ekiden` started in it as a person would. Everything is started with a clean environment and stopped by its pid.
+real `ekiden` started in it as a person would. All is started with a clean environment and stopped by its pid.
 """
 
 import json
@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 import claude_agent_sdk
 import codex_cli_bin
-from scripted_model import ScriptedModel
 
 from ekiden.client.plain import PlainClient
+from scripted_model import ScriptedModel
 
 T = TypeVar("T")
 KEY = "sk-ant-scripted-model-key-0123456789"
@@ -110,7 +110,12 @@ trust_level = "trusted"
     def run(self, *command: str, timeout_s: float = 60.0) -> str:
         """Runs a program to its end in the project folder and returns what it printed."""
         done = subprocess.run(
-            command, cwd=self.project, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s
+            command,
+            cwd=self.project,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
         )
         assert done.returncode == 0, (command, done.stdout[-2000:], done.stderr[-2000:])
         return done.stdout.decode()
@@ -135,7 +140,9 @@ trust_level = "trusted"
 
     def up(self, *words: str, port: int = 0) -> "Computer":
         """`ekiden up`; returns when it has printed its link."""
-        process = self.begin(sys.executable, "-u", "-m", "ekiden.cli", "up", "--port", str(port), "--no-open", *words)
+        process = self.begin(
+            sys.executable, "-u", "-m", "ekiden.cli", "up", "--port", str(port), "--no-open", *words
+        )
         self.up_process = process
         self.said = []
         found = threading.Event()

@@ -6,6 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+
 from scripted_model import ScriptedModel, serve
 from whole.computer import Computer
 

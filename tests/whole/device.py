@@ -3,9 +3,8 @@
 import threading
 from typing import Any
 
-from whole.computer import Computer, wait_for
-
 from ekiden.kernel.errors import EkidenError
+from whole.computer import Computer, wait_for
 
 
 class Device:
@@ -78,7 +77,9 @@ class Device:
     def wait_turn(self, state: str, within_s: float = 40.0) -> tuple[str, str, str]:
         """The first turn frame with this state."""
         return wait_for(
-            lambda: next((turn for turn in self.turns if turn[1] == state), None), f"a turn is {state}: {self.turns}", within_s
+            lambda: next((turn for turn in self.turns if turn[1] == state), None),
+            f"a turn is {state}: {self.turns}",
+            within_s,
         )
 
     def wait_text(self, text: str, within_s: float = 40.0) -> None:
@@ -88,7 +89,9 @@ class Device:
     def wait_approval(self, within_s: float = 40.0) -> dict[str, Any]:
         """The first open approval."""
         return wait_for(
-            lambda: next((a for a in self.approvals.values() if a.get("state", "open") == "open"), None), "an approval", within_s
+            lambda: next((a for a in self.approvals.values() if a.get("state", "open") == "open"), None),
+            "an approval",
+            within_s,
         )
 
     def send(self, text: str, **more: Any) -> dict[str, Any]:
@@ -99,7 +102,8 @@ class Device:
         """Answers with the first option of this kind."""
         option = next(o["id"] for o in approval["options"] if o["kind"] == kind)
         return self._client.post(
-            f"/v1/approvals/{approval['approval_id']}/answer", {"option": option, "digest": approval["digest"], **more}
+            f"/v1/approvals/{approval['approval_id']}/answer",
+            {"option": option, "digest": approval["digest"], **more},
         )
 
     def interrupt(self, turn_id: str) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ekiden.kernel.errors import AlreadyAnswered, HeldElsewhere
 from scripted_model import ScriptedModel
 from whole.computer import Computer, environments, wait_for
 from whole.device import Device
-
-from ekiden.kernel.errors import AlreadyAnswered, HeldElsewhere
 
 pytestmark = [pytest.mark.vendors, pytest.mark.timeout(180)]
 VENDORS = ["claude", "codex"]
@@ -40,8 +40,12 @@ def carried_on(computer: Computer, vendor: str) -> tuple[str, str]:
     with computer.client() as client:
         wait_for(
             lambda: next(
-                (a for a in client.get(f"/v1/sessions/{session_id}")["session"]["report"]["abilities"]
-                 if a["name"] == "continue" and a["can"]), None
+                (
+                    a
+                    for a in client.get(f"/v1/sessions/{session_id}")["session"]["report"]["abilities"]
+                    if a["name"] == "continue" and a["can"]
+                ),
+                None,
             ),
             "the session can be continued",
         )
@@ -54,13 +58,16 @@ def runtime_pids(computer: Computer) -> list[int]:
     """Vendor processes that Ekiden started (they carry its run tag)."""
     home = f"HOME={computer.home}".encode()
     return [
-        pid for pid, environment in environments()
+        pid
+        for pid, environment in environments()
         if home in environment.split(b"\0") and b"EKIDEN_RUN=" in environment
     ]
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-def test_a_session_made_by_the_vendors_program_appears_by_itself_and_grows(computer: Computer, vendor: str) -> None:
+def test_a_session_made_by_the_vendors_program_appears_by_itself_and_grows(
+    computer: Computer, vendor: str
+) -> None:
     """Nothing is configured: a session that exists at the start and one that is made later both show up; a further
     turn by the vendor's program arrives at a device that has the session open."""
     before = native_turn(computer, vendor, "before @@text made before the start")
@@ -91,7 +98,8 @@ def test_a_turn_joined_in_the_middle_ends_with_equal_text_everywhere(
     late = Device(computer, session_id)
     wait_for(lambda: "eleven" in late.grown_text(), "the late joiner has all that was said")
     assert first.grown_text() == late.grown_text()
-    assert WORDS.startswith(late.grown_text().strip()) and "twelve" not in late.grown_text()
+    assert WORDS.startswith(late.grown_text().strip())
+    assert "twelve" not in late.grown_text()
     model.release("gate")
     for device in (first, late):
         device.wait_text(WORDS)
@@ -127,7 +135,10 @@ def test_two_clients_answer_one_approval_and_one_of_them_wins(computer: Computer
     assert {"option", "by", "at"} <= losers[0].details.keys()
     for device in (one, two):
         device.wait_text("all done")
-        wait_for(lambda: device.approvals[approval["approval_id"]]["state"] == "settled", "the card is closed everywhere")
+        wait_for(
+            lambda device=device: device.approvals[approval["approval_id"]]["state"] == "settled",
+            "the card is closed everywhere",
+        )
     assert made.read_text() == "carried\n"
 
 
@@ -139,7 +150,10 @@ def test_a_denied_command_does_not_run(computer: Computer, vendor: str) -> None:
     made = computer.project / "made.txt"
     device.send(asking(vendor, f"echo no > {made}"))
     device.answer(device.wait_approval(), "deny", message="not now")
-    wait_for(lambda: any(state in {"completed", "interrupted", "failed"} for _, state, _ in device.turns), "the turn ends")
+    wait_for(
+        lambda: any(state in {"completed", "interrupted", "failed"} for _, state, _ in device.turns),
+        "the turn ends",
+    )
     assert not made.exists()
 
 
@@ -180,7 +194,10 @@ def test_a_message_sent_while_a_turn_runs_waits_and_has_its_effect_once(
     device.send("slow @@hold slow @@n 4 @@text a b c d")
     device.wait_turn("running")
     queued = device.send("second @@text the second answer")
-    assert device.send("second @@text the second answer", message_id=queued["message_id"])["message_id"] == queued["message_id"]
+    assert (
+        device.send("second @@text the second answer", message_id=queued["message_id"])["message_id"]
+        == queued["message_id"]
+    )
     wait_for(lambda: "c" in device.grown_text(), "the first turn is under way")
     model.release("slow")
     device.wait_text("a b c d")
@@ -206,7 +223,9 @@ def test_a_fork_has_the_history_and_leaves_its_source_untouched(computer: Comput
     assert computer.texts(forked) == ["first answer", "in the fork"]
     assert file.read_bytes() == before
     with computer.client() as client:
-        assert client.get(f"/v1/sessions/{forked}")["session"]["report"]["parent_session_id"] == source["session_id"]
+        assert (
+            client.get(f"/v1/sessions/{forked}")["session"]["report"]["parent_session_id"] == source["session_id"]
+        )
 
 
 @pytest.mark.parametrize(("vendor", "other"), [("claude", "codex"), ("codex", "claude")])
@@ -219,7 +238,8 @@ def test_a_quote_starts_a_session_of_the_other_vendor_with_an_attributed_extract
     before = Path(source["file"]).read_bytes()
     with computer.client() as client:
         quoted = client.post(
-            f"/v1/sessions/{source['session_id']}/quote", {"vendor": other, "message": "and now? @@text from the other"}
+            f"/v1/sessions/{source['session_id']}/quote",
+            {"vendor": other, "message": "and now? @@text from the other"},
         )["session_id"]
     device = Device(computer, quoted)
     device.wait_text("from the other")
@@ -233,7 +253,7 @@ def test_a_quote_starts_a_session_of_the_other_vendor_with_an_attributed_extract
 def test_a_session_that_a_live_process_writes_is_never_written_beside(
     computer: Computer, model: ScriptedModel, vendor: str
 ) -> None:
-    """While the vendor's own program runs a turn, continue is refused with who holds it; fork and quote are offered."""
+    """While the vendor's own program runs a turn, continue is refused with who holds it; fork and quote stay."""
     computer.up()
     native_id = native_turn(computer, vendor, "hello @@text first answer")
     session_id = computer.session(native_id)["report"]["session_id"]
@@ -252,8 +272,10 @@ def test_a_session_that_a_live_process_writes_is_never_written_beside(
         )
         assert held["report"]["holder"]["pid"] == process.pid
         abilities = {a["name"]: a for a in held["report"]["abilities"]}
-        assert not abilities["continue"].get("can") and abilities["continue"]["why"] == "held_elsewhere"
-        assert abilities["fork"]["can"] and abilities["quote"]["can"]
+        assert not abilities["continue"].get("can")
+        assert abilities["continue"]["why"] == "held_elsewhere"
+        assert abilities["fork"]["can"]
+        assert abilities["quote"]["can"]
         with pytest.raises(HeldElsewhere) as refused:
             client.post(f"/v1/sessions/{session_id}/continue")
         assert refused.value.details["pid"] == process.pid
@@ -263,7 +285,9 @@ def test_a_session_that_a_live_process_writes_is_never_written_beside(
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-def test_the_death_of_the_runtime_in_a_turn_is_told_and_the_session_goes_on(computer: Computer, vendor: str) -> None:
+def test_the_death_of_the_runtime_in_a_turn_is_told_and_the_session_goes_on(
+    computer: Computer, vendor: str
+) -> None:
     computer.up()
     session_id, _ = carried_on(computer, vendor)
     device = Device(computer, session_id)
@@ -294,8 +318,11 @@ def test_after_a_sigkill_of_hub_and_host_in_a_turn_each_client_comes_back_and_no
     wait_for(lambda: "5 " in device.grown_text(), "text is growing")
     computer.kill_up()
     computer.up(port=int(computer.url.rsplit(":", 1)[1]))
-    wait_for(lambda: any(state in {"lost", "interrupted", "failed", "completed"} for _, state, _ in device.turns),
-             f"the device is told what became of the turn: {device.turns}", 60.0)
+    wait_for(
+        lambda: any(state in {"lost", "interrupted", "failed", "completed"} for _, state, _ in device.turns),
+        f"the device is told what became of the turn: {device.turns}",
+        60.0,
+    )
     wait_for(lambda: not runtime_pids(computer), "no runtime of the dead host is left", 60.0)
     assert len(computer.sessions()) == 1
     with computer.client() as client:
@@ -304,7 +331,8 @@ def test_after_a_sigkill_of_hub_and_host_in_a_turn_each_client_comes_back_and_no
                 a["name"] == "continue" and a.get("can")
                 for a in client.get(f"/v1/sessions/{session_id}")["session"]["report"]["abilities"]
             ),
-            "the session can be continued", 60.0,
+            "the session can be continued",
+            60.0,
         )
         client.post(f"/v1/sessions/{session_id}/continue")
     device.send("again @@text back again")
