@@ -18,7 +18,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -473,12 +473,10 @@ def reused() -> CommandReused:
 
 
 def _whole(value: Any) -> Any:
-    match value:
-        case str():
-            return whole_text(value)
-        case list() | tuple():
-            return [_whole(entry) for entry in value]  # pyright: ignore[reportUnknownVariableType]
-        case dict():
-            return {_whole(key): _whole(entry) for key, entry in value.items()}  # pyright: ignore[reportUnknownVariableType]
-        case _:
-            return value
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, list):
+        return [_whole(entry) for entry in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(entry) for key, entry in cast("dict[Any, Any]", value).items()}
+    return value
