@@ -8,11 +8,11 @@ import pytest
 
 from ekiden.host import copies
 from ekiden.host.importing import import_all
-from ekiden.host.pages import Pages
+from ekiden.host.pages import Pages, with_side_files
 from ekiden.host.store import FileRow, Store, file_of, put_files, put_gone
 from ekiden.host.unpacked import Opener
 from ekiden.kernel.errors import Invalid, NotFound
-from ekiden.transcript.items import Item, ItemKind, Source, Text, ToolState
+from ekiden.transcript.items import Item, ItemKind, Reference, Source, Text, ToolState
 
 from .line_vendor import LineVendor, row
 
@@ -317,3 +317,34 @@ def test_the_newest_page_of_a_large_file_reads_little(
     page = pages.page(of, limit=50)
     assert len(page.items) == 50
     assert read < 4 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "named", ["../../../outside.txt", "link", "pipe", "sparse", "none", "/etc/hostname", "a\0b", "../../evil/x"]
+)
+def test_only_a_sessions_own_side_files_are_read(root: Path, known: Callable, named: str) -> None:
+    """Paths in a transcript are data: what leaves the session's folder, is no plain file or is too large stays a
+    reference."""
+    (root / "s.jsonl").write_bytes(conversation(1))
+    [of] = known()
+    folder = root / "s" / "tool-results"
+    folder.mkdir(parents=True)
+    (folder / "good.txt").write_text("the whole output")
+    (root.parent / "outside.txt").write_text("secret")
+    (folder / "link").symlink_to(root.parent / "outside.txt")
+    os.mkfifo(folder / "pipe")
+    with (folder / "sparse").open("wb") as file:
+        file.truncate(5 * 1024**3)
+    item = Item(
+        id="itm_x",
+        kind=ItemKind.MESSAGE,
+        source=Source(""),
+        content=(
+            Reference("good", "tool-results/good.txt"),
+            Reference("also", str(folder / "good.txt")),
+            Reference("bad", f"tool-results/{named}"),
+            Reference("bad", named),
+        ),
+    )
+    whole = with_side_files(of, item)
+    assert whole.content == (Text("the whole output"), Text("the whole output"), item.content[2], item.content[3])

@@ -144,6 +144,7 @@ async def test_a_stop_ends_all_that_the_turn_has_started_and_only_that(place: Pl
     await until(lambda: state(place, session_id, "idle"))
     await say(place, session_id, "spawn")
     await until(lambda: len(sleeps()) >= 6)
+    await until(lambda: state(place, session_id, "running"))
     report = (await view(place, session_id))["session"]["report"]
     for _ in range(2):
         await place.client.post(f"/v1/sessions/{session_id}/interrupt", {"turn_id": report["turn_id"]})
@@ -353,7 +354,8 @@ async def test_survivors_of_a_killed_host_are_ended_and_never_doubled(place: Pla
     home = place.base / "desk"
     home.mkdir()
     process = subprocess.Popen(  # noqa: ASYNC220 (it is killed, not awaited)
-        [sys.executable, "-c", CRASHED, str(home), f"http://127.0.0.1:{place.port}", place._host_key, place.host_id,
+        [sys.executable, "-c", CRASHED, str(home), f"http://127.0.0.1:{place.port}", place._host_key,
+         place.host_id,
          str(root)],
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": os.getcwd()},
     )  # fmt: skip

@@ -122,7 +122,7 @@ class Link:
 
     def _take_work(self, work: Work) -> None:
         for message in work.messages:
-            self._supervisor.take_message(message)
+            self._supervisor.placing.take(message)
         for approval in work.approvals:
             self._supervisor.take_answer(approval)
         for asked in work.interrupts:
@@ -134,7 +134,7 @@ class Link:
                 case "host.request":
                     self._spawn(self._answer(frame.read(HostRequest)))
                 case "message.stored" | "message.changed":
-                    self._supervisor.take_message(frame.read(Message))
+                    self._supervisor.placing.take(frame.read(Message))
                 case "approval.answered":
                     self._supervisor.take_answer(frame.read(Approval))
                 case "approval.ended":

@@ -13,12 +13,21 @@ then earlier revisions from the copy.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
 from ekiden.host import copies
 from ekiden.host.follow import Mark, parse_mark
-from ekiden.host.lines import ByteSource, NewlineIndex, head_of, last_line_end, lines_forward, window_start
+from ekiden.host.lines import (
+    ByteSource,
+    NewlineIndex,
+    head_of,
+    last_line_end,
+    lines_forward,
+    open_inside,
+    window_start,
+)
 from ekiden.host.store import FileRow, Store, file_of, newlines_of
 from ekiden.host.unpacked import Opened, Opener
 from ekiden.kernel.errors import EkidenError, Forbidden, Invalid, NotFound
@@ -33,7 +42,7 @@ from ekiden.kernel.limits import (
     TAIL_PRIME_BYTES_MAX,
 )
 from ekiden.sessions.wire import ItemPage, RawLine, RawPage
-from ekiden.transcript.items import Item, ItemKind, ToolState, encode_item
+from ekiden.transcript.items import Block, Item, ItemKind, Reference, Text, ToolState, encode_item
 from ekiden.transcript.reading import Line
 from ekiden.vendors.port import Vendor
 
@@ -365,7 +374,7 @@ class Pages:
                 else:
                     found = self._item_searched(row, source, item_id, whole_end)
                 if found is not None:
-                    return found
+                    return with_side_files(row, found)
         except (NotFound, Forbidden):
             pass
         if kept is None or kept[0] is None:
@@ -444,6 +453,30 @@ def _raw_line(line: Line, number: int) -> RawLine:
     text = line.raw[: 4 * RAW_LINE_CHARS_MAX].decode("utf-8", "replace")[:RAW_LINE_CHARS_MAX]
     cut = (line.end - line.start) - len(text.encode("utf-8", "surrogatepass"))
     return RawLine(line=number, start=line.start, text=text, cut_bytes=max(0, cut))
+
+
+def with_side_files(row: FileRow, item: Item) -> Item:
+    """The item with the text of files that it names beside its session file (large outputs lie there). Only plain
+    files in the session's own folder are opened, and judged by the open handle; all others stay references."""
+    folder = Path(row.path).with_suffix("")
+    blocks: list[Block] = []
+    for block in item.content:
+        text = _side_text(folder, block.uri) if isinstance(block, Reference) else None
+        blocks.append(block if text is None else Text(text))
+    return msgspec.structs.replace(item, content=tuple(blocks)) if blocks != list(item.content) else item
+
+
+def _side_text(folder: Path, named: str) -> str | None:
+    try:
+        source = open_inside(folder / named, [folder])
+    except (EkidenError, OSError, ValueError):
+        return None
+    try:
+        if source.size() > PAGE_BYTES_MAX:
+            return None
+        return source.read(0, PAGE_BYTES_MAX).decode("utf-8", "replace")
+    finally:
+        source.close()
 
 
 def _open_calls(read: _Read) -> bool:

@@ -15,7 +15,6 @@ import contextlib
 import logging
 import os
 import time
-from collections import OrderedDict, deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from ekiden.host.environment import runtime_environment
 from ekiden.host.outbox import Outbox
 from ekiden.host.owned import Owned
 from ekiden.host.pages import Pages
+from ekiden.host.placing import Placing
 from ekiden.host.quoting import extract_of
 from ekiden.host.sessions import Ownership, Tracked
 from ekiden.host.store import Store
@@ -42,7 +42,6 @@ from ekiden.kernel.errors import (
 )
 from ekiden.kernel.ids import Prefix, derived_id, new_id
 from ekiden.kernel.limits import (
-    MESSAGES_REMEMBERED_MAX,
     OWNED_RUNTIMES_MAX,
     PAGE_ROWS_MAX,
     RUNTIME_IDLE_S,
@@ -53,10 +52,8 @@ from ekiden.sessions.wire import (
     Approval,
     Carried,
     FeedApprovalEnd,
-    FeedMessage,
     FeedTurn,
     InterruptAsked,
-    Message,
     Quote,
     StartSession,
 )
@@ -65,7 +62,6 @@ from ekiden.vendors.port import Begin, Runtime, Vendor
 
 _log = logging.getLogger(__name__)
 _TOLD_S = 10.0
-_PLACED_WORDS = {"placed": "placed", "failed": "failed"}
 
 
 class Supervisor:
@@ -95,12 +91,10 @@ class Supervisor:
         self._run_ids: set[str] = set()
         self._survivors: dict[str, asyncio.Task[None]] = {}
         """By session id: the end of what a crash left alive."""
-        self._queues: dict[str, deque[Message]] = {}
-        self._known: OrderedDict[str, None] = OrderedDict()
-        self._workers: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ready = asyncio.Event()
-        self._closing = False
+        self.closing = False
+        self.placing = Placing(self, catalogue=catalogue, outbox=outbox, store=store)
 
     # What is ours
 
@@ -124,7 +118,7 @@ class Supervisor:
     def _lock(self, session_id: str) -> asyncio.Lock:
         return self._locks.setdefault(session_id, asyncio.Lock())
 
-    def _spawn(self, work: Any, name: str) -> asyncio.Task[Any]:
+    def spawn(self, work: Any, name: str) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -150,7 +144,7 @@ class Supervisor:
             else:
                 self._run_over(run["run_id"])
         for session_id, run_ids in by_session.items():
-            self._survivors[session_id] = self._spawn(self._end_survivors(run_ids), "ending survivors")
+            self._survivors[session_id] = self.spawn(self._end_survivors(run_ids), "ending survivors")
         for row in owned:
             if row["vendor"] not in self._catalogue.vendors:
                 continue
@@ -161,7 +155,7 @@ class Supervisor:
             if not row["released"]:
                 tracked.ownership = Ownership()
             if row["turn_id"]:
-                self._spawn(self._lost_turn(tracked, row["turn_id"]), "telling of a lost turn")
+                self.spawn(self._lost_turn(tracked, row["turn_id"]), "telling of a lost turn")
             self._outbox.changed(tracked)
         for row in asked:
             self._outbox.put(
@@ -192,7 +186,7 @@ class Supervisor:
         self._outbox.put(
             FeedTurn(tracked.session_id, turn_id, "lost", "Ekiden stopped while this turn ran.", iso(time.time()))
         )
-        await self._survivors_gone(tracked.session_id)
+        await self.survivors_gone(tracked.session_id)
         self._outbox.grew_file(tracked)
         await self._outbox.drained(_TOLD_S)
         ended = not tracked.facts.turn_open
@@ -212,7 +206,7 @@ class Supervisor:
             )
         )
 
-    async def _survivors_gone(self, session_id: str) -> None:
+    async def survivors_gone(self, session_id: str) -> None:
         survivors = self._survivors.get(session_id)
         if survivors is not None:
             await asyncio.shield(survivors)
@@ -245,7 +239,7 @@ class Supervisor:
             HeldElsewhere: a live process outside Ekiden writes it. `details`: who, pid, since, instead.
         """
         tracked = self._tracked(session_id)
-        await self._own(tracked)
+        await self.own(tracked)
         return await self._carried(tracked, "continue", carried="the whole conversation")
 
     async def fork(self, session_id: str) -> Carried:
@@ -346,7 +340,7 @@ class Supervisor:
 
     # Processes
 
-    async def _own(self, tracked: Tracked) -> Owned:
+    async def own(self, tracked: Tracked) -> Owned:
         """The session's live runtime; started if there is none.
 
         Raises:
@@ -357,7 +351,7 @@ class Supervisor:
             owned = self.owned(tracked.session_id)
             if owned is not None:
                 return owned
-            await self._survivors_gone(tracked.session_id)
+            await self.survivors_gone(tracked.session_id)
             await self._refuse_if_held(tracked)
             row = tracked.row
             if row is not None and row.gone_at:
@@ -389,7 +383,7 @@ class Supervisor:
         self, vendor: Vendor, begin: Begin, *, origin: str, title: str, parent: str = "", of: Tracked | None = None
     ) -> Owned:
         await self._ready.wait()
-        if self._closing:
+        if self.closing:
             raise Unavailable("This computer is shutting down.")
         live = sum(1 for owned in self._owned.values() if not owned.ended.is_set())
         if live + self._starting >= OWNED_RUNTIMES_MAX:
@@ -424,13 +418,13 @@ class Supervisor:
             tracked, runtime, run_id, outbox=self._outbox, store=self._store, shares_process=self._shares_process
         )
         if tracked.row is not None:
-            owned.know_texts(await asyncio.to_thread(self._texts_of, tracked))
+            owned.know_texts(await asyncio.to_thread(self.texts_of, tracked))
         self._owned[tracked.session_id] = owned
-        self._spawn(owned.run(), "a session's runtime")
+        self.spawn(owned.run(), "a session's runtime")
         self._outbox.changed(tracked)
         return owned
 
-    def _texts_of(self, tracked: Tracked) -> list[str]:
+    def texts_of(self, tracked: Tracked) -> list[str]:
         assert tracked.row is not None
         try:
             page = self._pages.page(tracked.row)
@@ -479,7 +473,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(min(60.0, self._idle_s))
             for owned in list(self._owned.values()):
-                waits = bool(self._queues.get(owned.session_id))
+                waits = self.placing.waits(owned.session_id)
                 if owned.ended.is_set() or owned.busy or waits:
                     continue
                 if time.monotonic() - owned.used_at > self._idle_s:
@@ -511,7 +505,7 @@ class Supervisor:
         tracked.notices.add("foreign_writer")
         _log.warning("%s Ekiden stops writing to %s.", why, tracked.session_id)
         self._outbox.changed(tracked)
-        self._spawn(self._give_way(owned), "giving way to another writer")
+        self.spawn(self._give_way(owned), "giving way to another writer")
 
     async def _give_way(self, owned: Owned) -> None:
         await owned.idle.wait()
@@ -522,107 +516,6 @@ class Supervisor:
 
     # What the hub asks
 
-    def take_message(self, message: Message) -> None:
-        """A stored message. Told twice, it is taken once."""
-        if message.state != "stored":
-            if message.state == "cancelled":
-                self._cancel(message)
-            return
-        if message.message_id in self._known:
-            return
-        self._known[message.message_id] = None
-        while len(self._known) > MESSAGES_REMEMBERED_MAX:
-            self._known.popitem(last=False)
-        owned = self.owned(message.session_id)
-        if message.steer and owned is not None and owned.turn_id:
-            self._spawn(self._hand_over(message), "steering a turn")
-            return
-        self._queues.setdefault(message.session_id, deque()).append(message)
-        worker = self._workers.get(message.session_id)
-        if worker is None or worker.done():
-            self._workers[message.session_id] = self._spawn(self._work(message.session_id), "placing messages")
-
-    def _cancel(self, message: Message) -> None:
-        queue = self._queues.get(message.session_id)
-        if queue is not None:
-            waiting = [one for one in queue if one.message_id != message.message_id]
-            queue.clear()
-            queue.extend(waiting)
-
-    async def _work(self, session_id: str) -> None:
-        """Hands over a session's messages, one after the other."""
-        queue = self._queues[session_id]
-        while queue:
-            owned = self.owned(session_id)
-            if owned is not None:
-                await owned.idle.wait()
-            if self._closing:
-                return  # what waits is stored at the hub, and placed after the next start
-            if queue:
-                await self._hand_over(queue.popleft())
-
-    async def _hand_over(self, message: Message) -> None:
-        before = await asyncio.to_thread(
-            self._store.read, lambda connection: _placing(connection, message.message_id)
-        )
-        if before is not None:
-            await self._tell_outcome(message, *before)
-            return
-        tracked = self._catalogue.by_id.get(message.session_id)
-        if tracked is None or tracked.ownership is None:
-            await self._settle(message, "failed", "Ekiden does not own this session; continue it here first.")
-            return
-        if tracked.ownership.foreign:
-            await self._settle(message, "failed", tracked.ownership.foreign)
-            return
-        try:
-            owned = await self._own(tracked)
-        except EkidenError as error:
-            if not self._closing:
-                await self._settle(message, "failed", error.message)
-            return
-        steer = message.steer and bool(owned.turn_id)
-        if not steer:
-            await owned.idle.wait()
-        await self._note(message, "placing", "")
-        try:
-            await owned.place(message.message_id, message.text, steer=steer)
-        except (EkidenError, TimeoutError) as error:
-            said = error.message if isinstance(error, EkidenError) else str(error)
-            await self._settle(message, "failed", said or "Its program did not say that it took the message.")
-            return
-        await self._note(message, "placed", "")
-
-    async def _note(self, message: Message, state: str, reason: str) -> None:
-        await self._store.wrote(
-            lambda connection: connection.execute(
-                "INSERT OR REPLACE INTO placings (message_id, session_id, state, reason) VALUES (?, ?, ?, ?)",
-                (message.message_id, message.session_id, state, reason),
-            )
-        )
-
-    async def _settle(self, message: Message, state: str, reason: str) -> None:
-        await self._note(message, state, reason)
-        self._outbox.put(FeedMessage(message.message_id, state, reason=reason))
-
-    async def _tell_outcome(self, message: Message, state: str, reason: str) -> None:
-        """A message that was recorded before: its outcome is told again, or found out."""
-        if state in _PLACED_WORDS:
-            self._outbox.put(FeedMessage(message.message_id, _PLACED_WORDS[state], reason=reason))
-            return
-        await self._survivors_gone(message.session_id)
-        tracked = self._catalogue.by_id.get(message.session_id)
-        texts = await asyncio.to_thread(self._texts_of, tracked) if tracked is not None and tracked.row else []
-        if " ".join(message.text.split()) in {" ".join(text.split()) for text in texts}:
-            await self._note(message, "placed", "")
-            self._outbox.put(FeedMessage(message.message_id, "seen"))
-        else:
-            await self._settle(
-                message,
-                "failed",
-                "Ekiden stopped while it handed this over, and the session's file does not have it.",
-            )
-
     def take_answer(self, approval: Approval) -> None:
         """A person's answer to a question."""
         owned = self.owned(approval.session_id)
@@ -631,13 +524,13 @@ class Supervisor:
                 FeedApprovalEnd(approval.approval_id, "withdrawn", "The program that asked is no longer there.")
             )
             return
-        self._spawn(owned.decide(approval), "answering a question")
+        self.spawn(owned.decide(approval), "answering a question")
 
     def take_interrupt(self, asked: InterruptAsked) -> None:
         """Somebody wants a turn to stop."""
         owned = self.owned(asked.session_id)
         if owned is not None:
-            self._spawn(owned.interrupt(asked.turn_id), "stopping a turn")
+            self.spawn(owned.interrupt(asked.turn_id), "stopping a turn")
 
     def approval_unknown(self, approval: Approval) -> None:
         """The hub lost sight of this computer and no longer knows whether a question waits."""
@@ -655,7 +548,7 @@ class Supervisor:
 
     async def close(self) -> None:
         """Ends all runtimes, as a release at shutdown would; ownership stays for the next start."""
-        self._closing = True
+        self.closing = True
         await asyncio.gather(
             *(owned.close() for owned in self._owned.values() if not owned.ended.is_set()), return_exceptions=True
         )
@@ -688,8 +581,3 @@ def _left_over(connection: Any) -> tuple[list[dict[str, Any]], list[dict[str, An
         rows("SELECT * FROM owned"),
         rows("SELECT approval_id, session_id FROM asked"),
     )
-
-
-def _placing(connection: Any, message_id: str) -> tuple[str, str] | None:
-    row = connection.execute("SELECT state, reason FROM placings WHERE message_id = ?", (message_id,)).fetchone()
-    return (row[0], row[1]) if row else None
