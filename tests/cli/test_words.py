@@ -39,7 +39,9 @@ def test_help_names_every_command_and_imports_nothing_for_it(person: Person) -> 
         text=True,
         timeout=30,
     ).stderr
-    heavy = [name for name in ("asyncio", "msgspec", "uvicorn", "sqlite3", "ekiden.client") if f" {name}\n" in loaded]
+    heavy = [
+        name for name in ("asyncio", "msgspec", "uvicorn", "sqlite3", "ekiden.client") if f" {name}\n" in loaded
+    ]
     assert heavy == []
 
 

@@ -14,7 +14,16 @@ from ekiden.client.plain import PlainClient
 from ekiden.client.requests import path_of
 from ekiden.kernel.errors import AlreadyAnswered, Conflict, EkidenError, Unavailable
 from ekiden.kernel.ids import Prefix, new_id
-from ekiden.sessions.wire import AnswerApproval, Approval, Interrupt, Message, SendMessage, SessionView
+from ekiden.kernel.limits import PAGE_ROWS_DEFAULT
+from ekiden.sessions.wire import (
+    AnswerApproval,
+    Approval,
+    Interrupt,
+    ItemPage,
+    Message,
+    SendMessage,
+    SessionView,
+)
 
 _ENDED = {"completed": OK, "interrupted": TURN_INTERRUPTED, "failed": TURN_FAILED, "lost": TURN_FAILED}
 
@@ -43,6 +52,10 @@ class Conversation:
         self._shown: set[str] = set()
         self._turn_id = view.session.report.turn_id if view.session.state in ("running", "waiting") else ""
         self._can_type = sys.stdin.isatty() and not as_json
+        # What grows is told only to those who listen: so a message is sent once the stream has begun.
+        while isinstance(heard := self._ears.next(typing=False), Frame) and heard.kind != "stream.hello":
+            if not as_json:
+                self._printer.take(heard)
 
     def say(self, text: str, *, steer: bool = False) -> int:
         """Sends `text` and shows what comes until its turn has ended; the exit code of that end."""
@@ -66,6 +79,18 @@ class Conversation:
             if code is not None:
                 return code
 
+    def _print_rest(self, turn_id: str) -> None:
+        """A turn's end may be told before its last items: what is not printed yet is read from the session."""
+        try:
+            path = session_path(self._session_id, "/items")
+            page = self._client.get(path, type=ItemPage, limit=PAGE_ROWS_DEFAULT)
+        except EkidenError as error:
+            self._printer.note(f"its last items could not be read: {line_of(error.message)}")
+            return
+        for item in page.items:
+            if item.turn == turn_id:
+                self._printer.item(item)
+
     def _step(self, waiting: _Waiting) -> int | None:
         asked = next(iter(self._open.values()), None)
         if asked is not None and self._can_type and asked.approval_id not in self._shown:
@@ -80,9 +105,15 @@ class Conversation:
             return None
         if self._as_json:
             self._screen.data(heard)
-        else:
+            return self._noted(heard, waiting)
+        if heard.kind != "turn.changed":
             self._printer.take(heard)
-        return self._noted(heard, waiting)
+            return self._noted(heard, waiting)
+        code = self._noted(heard, waiting)
+        if code is not None:
+            self._print_rest(waiting.turn_id)
+        self._printer.take(heard)
+        return code
 
     def _noted(self, frame: Frame, waiting: _Waiting) -> int | None:
         """What a frame means for the waiting; the exit code if it ends it."""

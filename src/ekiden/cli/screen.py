@@ -111,7 +111,7 @@ class Screen:
 
         import msgspec
 
-        plain = msgspec.to_builtins(value) if not isinstance(value, bytes) else msgspec.json.decode(value)
+        plain = msgspec.json.decode(msgspec.json.encode(value))
         self.say(json.dumps(plain, ensure_ascii=self.is_terminal))
 
     def table(self, rows: Sequence[Sequence[str]], *, styles: Sequence[tuple[str, ...]] = ()) -> None:
