@@ -149,6 +149,20 @@ async def test_a_runtime_is_over_once_and_leaves_no_process(servers: SharedServe
     assert [event async for event in second.events()] == [Ended(0)]
 
 
+async def test_closing_goes_through_though_nobody_waits_for_it(servers: SharedServers, tmp_path: Path) -> None:
+    """A caller that is cancelled, and two that close at once: one end, and the process is gone."""
+    runtime = CodexRuntime(Begin(cwd=tmp_path), {"HOME": str(tmp_path)}, servers)
+    await runtime.start()
+    with anyio.move_on_after(0) as impatient:
+        await runtime.close()
+    assert impatient.cancelled_caught
+    async with anyio.create_task_group() as group:
+        group.start_soon(runtime.close)
+        group.start_soon(runtime.close)
+    assert [event async for event in runtime.events()] == [Ended(0)]
+    assert servers.pids() == frozenset()
+
+
 async def test_a_program_that_is_missing_or_ends_at_once_is_a_clear_failure(tmp_path: Path) -> None:
     """With what it said, and without waiting for the time-out."""
     program = tmp_path / "codex"

@@ -110,6 +110,7 @@ class CodexRuntime:
         self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._over = False
+        self._closing: asyncio.Task[None] | None = None
 
     # The port
 
@@ -129,13 +130,17 @@ class CodexRuntime:
         try:
             await server.request(method, params, within_s=RUNTIME_START_S, on_answer=self._joined)
         except Refused as refusal:
-            await self._servers.leave(server)
+            await self._abandon(server)
             if _HELD in refusal.message:
                 raise self._held() from None
             raise VendorFailed(f"Codex refused: {refusal.message}", vendor="codex", said=refusal.message) from None
         except BaseException:
-            await self._servers.leave(server)
+            await self._abandon(server)
             raise
+
+    async def _abandon(self, server: AppServer) -> None:
+        self._server = None
+        await self._servers.leave(server)
 
     def _held(self) -> HeldElsewhere:
         owner = self._servers.holder(self._begin.resume)
@@ -211,26 +216,37 @@ class CodexRuntime:
         return True
 
     async def close(self) -> None:
-        """Stops the running turn, lets the thread go, and ends the app-server if no other thread is on it."""
+        """Stops the running turn, lets the thread go, and ends the app-server if no other thread is on it. Once
+        begun it goes through, whether or not the caller still waits; a second call waits for the first."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         server = self._server
-        if server is None or self._over:
+        if server is None:
             self._end(None, "")
             return
+        if self._over:  # the process has ended by itself
+            await self._servers.leave(server)
+            return
         self._queue.clear()
-        if server.alive and (self._turn or self._starting):
-            with contextlib.suppress(EkidenError, TimeoutError):
-                await self.interrupt()
-                async with asyncio.timeout(INTERRUPT_S):
-                    await self._idle.wait()
-        for thread in (self.native_id, *self._agents):
-            server.leave(thread, self)
-        if server.alive:
-            with contextlib.suppress(EkidenError):
-                await server.request("thread/unsubscribe", {"threadId": self.native_id})
-        for task in list(self._tasks):
-            task.cancel()
-        await self._servers.leave(server)
-        self._end(0, "")
+        try:
+            if server.alive and (self._turn or self._starting):
+                with contextlib.suppress(EkidenError, TimeoutError):
+                    await self.interrupt()
+                    async with asyncio.timeout(INTERRUPT_S):
+                        await self._idle.wait()
+            for thread in (self.native_id, *self._agents):
+                server.leave(thread, self)
+            if server.alive:
+                with contextlib.suppress(EkidenError):
+                    await server.request("thread/unsubscribe", {"threadId": self.native_id}, within_s=INTERRUPT_S)
+            for task in list(self._tasks):
+                task.cancel()
+            await self._servers.leave(server)
+        finally:
+            self._end(0, "")
 
     # What the app-server says
 
