@@ -16,7 +16,7 @@ from host_common import claude_file, claude_rows, figure, folder
 SESSIONS = 200
 SETTLE_S = 8.0
 WATCH_S = 5.0
-LIBRARIES = "import starlette.applications, uvicorn, uvloop, httptools, h11, msgspec, zstandard, sqlite3, time"
+LIBRARIES = "import uvicorn, uvloop, httptools, h11, msgspec, zstandard, sqlite3, time"
 
 
 def resident_mb(pid: int) -> float:

@@ -36,7 +36,15 @@ from ekiden.hub.topics import read_topics
 from ekiden.kernel.clock import Clock
 from ekiden.kernel.cursors import Cursor, parse_cursor
 from ekiden.kernel.door import Endpoint, HubFacts, Need
-from ekiden.kernel.errors import EkidenError, Forbidden, NotFound, TooLarge, TooMany, Unauthenticated
+from ekiden.kernel.errors import (
+    EkidenError,
+    Forbidden,
+    NotFound,
+    TooLarge,
+    TooMany,
+    Unauthenticated,
+    Unavailable,
+)
 from ekiden.kernel.ids import Prefix, new_id
 from ekiden.kernel.limits import (
     GROWING_SWEEP_S,
@@ -126,7 +134,14 @@ class Hub:
         self._sweeper: asyncio.Task[None] | None = None
         self._unfollow: Callable[[], None] | None = None
         own = (
-            Endpoint("GET", "/healthz", _healthz, "Whether the hub runs.", answer=Healthy, audience="open"),
+            Endpoint(
+                "GET",
+                "/healthz",
+                self._healthz,
+                "Whether the hub runs and can store.",
+                answer=Healthy,
+                audience="open",
+            ),
             Endpoint("GET", "/v1/openapi.json", self._openapi, "This description of the door.", audience="open"),
             Endpoint(
                 "POST",
@@ -426,6 +441,13 @@ class Hub:
     async def _answers(self, call: DoorCall, body: HostAnswer) -> AnswerTaken:
         return AnswerTaken(self.live(call.team_id).hosts.answer(call.parameters["host_id"], body))
 
+    async def _healthz(self, _: DoorCall) -> Healthy:
+        """Refused with 503 while the log cannot store, with the reason."""
+        health = self.log.health
+        if not health.ok:
+            raise Unavailable(f"The hub cannot store anything now: {health.reason}.", since=health.since)
+        return Healthy(ok=True)
+
     async def _serve_stream(
         self,
         scope: Scope,
@@ -449,10 +471,6 @@ class Hub:
 def build(settings: Settings, log: Log, clock: Clock, rooms: Rooms) -> Hub:
     """The door before these rooms. Not yet started."""
     return Hub(settings, log, clock, rooms)
-
-
-async def _healthz(_: DoorCall) -> Healthy:
-    return Healthy(ok=True)
 
 
 async def _stream(_: DoorCall) -> None:

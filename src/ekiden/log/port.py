@@ -66,6 +66,15 @@ class Written:
     repeated: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether the log can store at this moment; if not, why and since when (RFC 3339)."""
+
+    ok: bool = True
+    reason: str = ""
+    since: str = ""
+
+
 class Reading(Protocol):
     """A consistent view for queries. Query names are `room.query`; parameters are given by name."""
 
@@ -116,6 +125,7 @@ class Log(Protocol):
 
     log_id: str
     """Eight letters made when the database was made; part of every cursor."""
+    health: Health
 
     async def write(self, team_id: str, verb: Verb, *, command: Command | None = None) -> Written:
         """Runs `verb` in a transaction and returns once it is on disk.

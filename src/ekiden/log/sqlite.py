@@ -16,7 +16,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -25,7 +24,7 @@ from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.cursors import Cursor
 from ekiden.kernel.errors import CommandInFlight, TooMany, Unavailable
 from ekiden.log.lock import DataLock
-from ekiden.log.port import Command, Event, Follower, Question, Row, Verb, Written
+from ekiden.log.port import Command, Event, Follower, Health, Question, Row, Verb, Written
 from ekiden.log.sqlite_connection import (
     Queries,
     connect,
@@ -41,15 +40,6 @@ from ekiden.log.sqlite_writer import Chore, ChoreJob, Job, Outcome, Writer, reus
 T = TypeVar("T")
 
 _LOG_TABLES = re.compile(r"\b(events|event_topics|commands|teams)\b", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """Whether the log can store at this moment; if not, why and since when (RFC 3339)."""
-
-    ok: bool = True
-    reason: str = ""
-    since: str = ""
 
 
 class SqliteReading:
