@@ -6,7 +6,8 @@ What it promises:
   `Placed` is told when Codex has taken a message, not before. Each message carries its id into the rollout
   (`client_id`), so that after a crash it is known which ones arrived.
 - Text that Codex throws away (a running message when the turn is interrupted or steered) comes as `Dropped`.
-- The person's own configuration decides about approvals and the sandbox: nothing of it is overridden.
+- The person's own configuration decides about approvals and the sandbox. Only a thread that `codex exec` made
+  without a person (policy `never`) is asked about again as that configuration says.
 - An interrupted turn is told as ended after its commands were told to end.
 - When the process ends, for whatever reason, every runtime on it gets `Ended`.
 """
@@ -104,6 +105,7 @@ class CodexRuntime:
         self._agents: set[str] = set()
         self._questions: dict[str, Question] = {}
         self._failure = ""
+        self._approval_policy: object = None
         self._events: deque[RuntimeEvent] = deque()
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
@@ -128,7 +130,9 @@ class CodexRuntime:
         elif begin.fork_of:
             method, params = "thread/fork", params | {"threadId": begin.fork_of, "excludeTurns": True}
         try:
-            await server.request(method, params, within_s=RUNTIME_START_S, on_answer=self._joined)
+            answer = await server.request(method, params, within_s=RUNTIME_START_S, on_answer=self._joined)
+            if begin.resume or begin.fork_of:
+                self._approval_policy = await self._policy_with_a_person(server, answer)
         except Refused as refusal:
             await self._abandon(server)
             if _HELD in refusal.message:
@@ -137,6 +141,18 @@ class CodexRuntime:
         except BaseException:
             await self._abandon(server)
             raise
+
+    async def _policy_with_a_person(self, server: AppServer, answer: Record) -> object:
+        """The approval policy to give the turns of a thread that `codex exec` made, None to leave it alone.
+
+        Such a thread keeps `never`, since nobody was there to ask. Here somebody is: what the person's
+        configuration says holds again, or Codex's own `on-request` where it says nothing. Whoever configured
+        `never` keeps it.
+        """
+        if answer.get("approvalPolicy") != "never":
+            return None
+        configured = record((await server.request("config/read", {})).get("config")).get("approval_policy")
+        return configured or "on-request"
 
     async def _abandon(self, server: AppServer) -> None:
         self._server = None
@@ -334,7 +350,8 @@ class CodexRuntime:
             self._turn_begun(native)
 
         try:
-            await self._server.request("turn/start", self._input(message_id, text), on_answer=begun)
+            policy: Record = {"approvalPolicy": self._approval_policy} if self._approval_policy else {}
+            await self._server.request("turn/start", self._input(message_id, text) | policy, on_answer=begun)
         finally:
             self._starting = False
             stop, self._stop_at_start = self._stop_at_start, False
