@@ -31,6 +31,7 @@ from ekiden.hub.wiring import open_hub
 from ekiden.kernel.clock import SystemClock
 from ekiden.kernel.errors import EkidenError, StoreHeld, Unauthenticated
 from ekiden.log.sqlite_files import make_private_folder
+from ekiden.vendors.demo.native import sessions_folder
 
 
 class _VisibleFormatter(logging.Formatter):
@@ -215,6 +216,7 @@ async def _start_host(
     from ekiden.host.main import Host, HostSettings, vendors_here
 
     environment = environment_of(home)
+    make_private_folder(sessions_folder(home))  # a folder that is there at the start is watched from the start
     settings = HostSettings(home=home, name=name, environment=environment, vendors=vendors_here(environment))
     client = Client(url, key.key)
     stack.push_async_callback(client.close)
