@@ -12,4 +12,4 @@ def lan_address() -> str:
             address = str(trial.getsockname()[0])
         except OSError:
             return ""
-    return "" if address.startswith("127.") or address == "0.0.0.0" else address  # noqa: S104 (compared, not bound)
+    return "" if address.startswith("127.") or address == "0.0.0.0" else address  # noqa: S104 (it is compared, nothing is bound)
