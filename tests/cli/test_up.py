@@ -185,7 +185,7 @@ def test_a_backup_taken_while_running_is_restored(person: Person, tmp_path: Path
     process.send_signal(signal.SIGINT)
     process.wait(20)
     kept = Path(person.good("restore", str(backup), "--json").lines[0]["kept"])
-    assert (kept / "ekiden.db").exists()
+    assert kept.exists()
     person.up()
     keys = person.good("keys").out
     assert "before" in keys
@@ -206,7 +206,7 @@ def test_a_damaged_backup_changes_nothing(person: Person, tmp_path: Path) -> Non
         answer = person.ekiden("restore", str(backup))
         assert answer.code in (exit_codes.USAGE, exit_codes.UNAVAILABLE), answer.err
     assert (person.data / "ekiden.db").read_bytes() == before
-    assert list(person.data.glob("before-restore-*")) == []
+    assert list(person.data.glob("*.before-restore*")) == []
 
 
 def test_doctor_says_what_works_with_and_without_a_hub(person: Person) -> None:

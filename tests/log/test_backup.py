@@ -160,7 +160,7 @@ async def test_what_is_damaged_foreign_or_newer_is_refused_and_nothing_changes(d
     assert holder_of(database) is None
 
 
-@pytest.mark.parametrize("fails_at", ["copy_database", "_keep"])
+@pytest.mark.parametrize("fails_at", ["copy_database", "set_aside"])
 async def test_a_restore_that_fails_half_way_leaves_what_was_there(database, copy, clock, monkeypatch, fails_at):
     await filled(database, clock, 4, copy)
 

@@ -11,20 +11,17 @@ import sqlite3
 import tarfile
 import tempfile
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from ekiden.cli.place import DATABASE
+from ekiden.kernel.clock import SystemClock
 from ekiden.kernel.errors import Conflict, Invalid, NotFound, Unavailable
-from ekiden.log.backup import check_backup
-from ekiden.log.lock import take_lock
-from ekiden.log.open import new_log_id
-from ekiden.log.sqlite_connection import own
+from ekiden.log.backup import restore as restore_log
+from ekiden.log.backup import set_aside
 from ekiden.log.sqlite_files import copy_database, make_private_folder, sync_file
 
 HOST_DATABASE = "host.db"
 _DATABASES = (DATABASE, HOST_DATABASE)
-_SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class BackedUp:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """`kept` is the folder with what was there before; empty if nothing was."""
+    """`kept` is the file with the log that was there before; empty if none was."""
 
     home: str
     kept: str
@@ -102,18 +99,13 @@ def restore(home: Path, backup: Path) -> Restored:
     with tempfile.TemporaryDirectory(prefix=".restoring-", dir=home) as name:
         folder = Path(name)
         found = _unpacked(backup, folder)
-        check_backup(folder / DATABASE)
-        _rename_log(folder / DATABASE)
         for file in found[1:]:
             _check_whole(folder / file)
-        lock = take_lock(home / DATABASE, since=datetime.now(UTC).isoformat(timespec="seconds"))
-        try:
-            kept = _set_aside(home)
-            for file in found:
-                (folder / file).replace(home / file)
-            sync_file(home)
-        finally:
-            lock.release()
+        kept = restore_log(folder / DATABASE, home / DATABASE, clock=SystemClock(), replace=True).kept
+        for file in found[1:]:
+            set_aside(home / file)
+            (folder / file).replace(home / file)
+        sync_file(home)
     return Restored(str(home), kept)
 
 
@@ -143,15 +135,6 @@ def _unpacked(backup: Path, folder: Path) -> list[str]:
     return found
 
 
-def _rename_log(file: Path) -> None:
-    """Gives the log a new name: what comes after the backup is another history than what was lost."""
-    connection = sqlite3.connect(file, isolation_level=None)
-    try:
-        connection.execute(own("set_meta"), ("log_id", new_log_id()))
-    finally:
-        connection.close()
-
-
 def _check_whole(file: Path) -> None:
     connection = sqlite3.connect(file)
     try:
@@ -162,17 +145,3 @@ def _check_whole(file: Path) -> None:
         connection.close()
     if said != "ok":
         raise Invalid(f"The backup's {file.name} is damaged.", said=said)
-
-
-def _set_aside(home: Path) -> str:
-    """Moves the present databases into a folder with the time in its name."""
-    present = [
-        home / (name + side) for name in _DATABASES for side in _SIDE_FILES if (home / (name + side)).exists()
-    ]
-    if not present:
-        return ""
-    kept = home / f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
-    kept.mkdir(mode=0o700)
-    for file in present:
-        file.replace(kept / file.name)
-    return str(kept)

@@ -24,12 +24,14 @@ _SIDE_FILES = ("-wal", "-shm")
 
 @dataclass(frozen=True, slots=True)
 class BackupFacts:
-    """What a backup holds: its history's id, its schema's number, when that history began, how many events."""
+    """What a backup holds: its history's id, its schema's number, when that history began, how many events.
+    After a restore, `kept` is where the former database lies; empty if there was none."""
 
     log_id: str
     schema: int
     made_at: str
     events: int
+    kept: str = ""
 
 
 def check_backup(backup: Path) -> BackupFacts:
@@ -74,8 +76,7 @@ def restore(backup: Path, database: Path, *, clock: Clock, replace: bool = False
         fresh.unlink(missing_ok=True)
         try:
             log_id = _copy_as_new_history(backup, fresh)
-            if database.exists():
-                _keep(database)
+            kept = set_aside(database)
             os.replace(fresh, database)
             sync_file(database.parent)
         finally:
@@ -86,7 +87,7 @@ def restore(backup: Path, database: Path, *, clock: Clock, replace: bool = False
         raise Unavailable(f"The backup could not be restored: {error.strerror}.") from error
     finally:
         lock.release()
-    return BackupFacts(log_id, facts.schema, facts.made_at, facts.events)
+    return BackupFacts(log_id, facts.schema, facts.made_at, facts.events, kept)
 
 
 def _facts(connection: sqlite3.Connection) -> BackupFacts:
@@ -115,8 +116,11 @@ def _copy_as_new_history(backup: Path, fresh: Path) -> str:
     return log_id
 
 
-def _keep(database: Path) -> None:
-    """Sets the present database aside, with what is still in its side files; never over an earlier one."""
+def set_aside(database: Path) -> str:
+    """Moves a database out of the way, with what is still in its side files; never over an earlier one. Returns
+    its new place, or nothing if there is none."""
+    if not database.exists():
+        return ""
     number = 1
     while True:
         kept = database.with_name(f"{database.name}.before-restore" + (f"-{number}" if number > 1 else ""))
@@ -128,6 +132,7 @@ def _keep(database: Path) -> None:
         if side_file.exists():
             os.replace(side_file, kept.with_name(kept.name + side))
     os.replace(database, kept)
+    return str(kept)
 
 
 def _damaged(what: str) -> EkidenError:
