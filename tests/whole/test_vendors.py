@@ -104,7 +104,7 @@ def test_a_turn_joined_in_the_middle_ends_with_equal_text_everywhere(
     for device in (first, late):
         device.wait_text(WORDS)
         device.wait_turn("completed")
-        assert device.grown_text() == WORDS
+        assert WORDS.startswith(device.grown_text())  # the last piece may come as the whole item
         assert device.text() == ["first answer", WORDS]
     assert computer.texts(session_id) == ["first answer", WORDS]
     assert [s["report"]["native_id"] for s in computer.sessions()] == [native_id]
@@ -265,12 +265,12 @@ def test_a_session_that_a_live_process_writes_is_never_written_beside(
     process = computer.begin(*words)
     with computer.client() as client:
         held = wait_for(
-            lambda: (lambda s: s if s["report"].get("rung") == "held" else None)(
+            lambda: (lambda s: s if s["report"].get("holder", {}).get("pid") == process.pid else None)(
                 client.get(f"/v1/sessions/{session_id}")["session"]
             ),
             "the holder is seen",
         )
-        assert held["report"]["holder"]["pid"] == process.pid
+        assert held["report"]["rung"] == "held"
         abilities = {a["name"]: a for a in held["report"]["abilities"]}
         assert not abilities["continue"].get("can")
         assert abilities["continue"]["why"] == "held_elsewhere"
