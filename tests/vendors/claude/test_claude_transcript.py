@@ -74,6 +74,19 @@ def test_a_row_that_does_not_say_what_it_is_is_shown_and_counted() -> None:
     assert reading.facts.unknown_kinds == {"(no type)": 1}
 
 
+def test_a_row_that_is_not_understood_breaks_no_chain() -> None:
+    """One that says where it stands is a link; in the place of one that does not, the unknown row says enough."""
+    rows = chain(4)
+    rows[2] = {"type": "from-a-later-version", "uuid": "u3", "parentUuid": "u2", "message": {}}
+    linked = read(rows)
+    rows[2] = {"silly": "this"}
+    for reading in (linked, read(rows)):
+        assert reading.texts() == ["text 1", "text 2", "text 4"]
+        assert len(reading.all(kind="unknown")) == 1
+        assert not reading.all(kind="notice")
+        assert not any(item.abandoned for item in reading.items.values())
+
+
 @pytest.mark.parametrize("odd", ["a\u2028b", "a\u2029b", "a\u0085b", "ends with \u2028", "\u2028"])
 def test_line_separators_of_unicode_are_text(odd: str) -> None:
     """They split no record, in a message and in a tool result."""

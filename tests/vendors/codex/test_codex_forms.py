@@ -611,3 +611,30 @@ def test_a_sub_agents_items_name_their_thread() -> None:
     assert [item.thread for item in nested] == [OTHER]
     assert nested[0].id != items[0].id
     assert own.facts.native_id == THREAD
+
+
+@pytest.mark.parametrize("first", ["a message", "bookkeeping", "a compaction"])
+def test_rows_that_are_glued_together_are_taken_apart(first: str) -> None:
+    """A whole row behind another, and behind a torn one, is read; what is torn is one row that cannot be read. A
+    row that merely holds an object that looks like the beginning of one stays one."""
+    before = {
+        "a message": written("user", "one"),
+        "bookkeeping": event("token_count", info=None),
+        "a compaction": row("compacted", {"message": "sum", "replacement_history": []}),
+    }[first]
+    after = written("assistant", "two")
+    items, fold = read([meta(), before + after, before[:-20] + after])
+    assert [text for _, text in said(items)][-2:] == ["two", "two"]
+    assert fold.facts.unreadable_rows == 1
+    places = {item.source.start for item in items if item.text() == "two"}
+    assert places == {
+        len(joined([meta()])) + len(before),
+        len(joined([meta(), before + after])) + len(before) - 20,
+    }
+    items, fold = read(
+        [
+            meta(),
+            response("message", role="user", content=[{"timestamp": "x"}, {"type": "input_text", "text": "hi"}]),
+        ]
+    )
+    assert (said(items), fold.facts.unreadable_rows) == ([("user", "hi")], 0)

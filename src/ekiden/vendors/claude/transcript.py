@@ -76,7 +76,7 @@ class ClaudeFold:
         self._starts = array("q")
         self._lines = array("q")
         self._told: set[str] = set()
-        self._unreadable: list[int] = []
+        self._lost: list[int] = []
         self._side_threads: dict[str, str] = {}
         self._spoken: set[str] = set()
 
@@ -154,6 +154,7 @@ class ClaudeFold:
             return []
         if kind.encode() in BOOKKEEPING:
             return []
+        self._link(row, source, said=False)
         return self._unknown(row, source, kind or "(no type)")
 
     def _link(self, row: Row, source: Source, *, said: bool, group: str = "") -> int:
@@ -424,7 +425,7 @@ class ClaudeFold:
 
     def _unreadable_item(self, line: Line, source: Source) -> Item:
         self.facts.unreadable_rows += 1
-        self._unreadable.append(line.start)
+        self._lost.append(line.start)
         digest = hashlib.sha256(line.raw).hexdigest()
         return Item(
             id=ids.place_id(line.start, digest), kind=ItemKind.UNREADABLE, source=source, thread=self._thread
@@ -436,6 +437,8 @@ class ClaudeFold:
         self._account.count_unknown(kind)
         if row.type and bytes(row.message) == b"null" and bytes(row.content) == b"null":
             return []
+        if not row.uuid:
+            self._lost.append(source.start)
         name = row.uuid or ids.place_id(source.start, kind)
         return [
             Item(
@@ -477,11 +480,12 @@ class ClaudeFold:
         return items
 
     def _break(self, row: int, note: str, said: str = "") -> list[Item]:
-        """A notice at a row where the chain is broken or forks; none where an unreadable line says so already."""
+        """A notice at a row where the chain is broken or forks; none where an item for
+        what cannot be read says so already."""
         start = self._starts[row]
         before = self._starts[row - 1] if row else -1
         item_id = ids.place_id(start, note)
-        lost_here = bisect(self._unreadable, start) > bisect(self._unreadable, before)
+        lost_here = bisect(self._lost, start) > bisect(self._lost, before)
         if item_id in self._told or (note == "gap" and lost_here):
             return []
         self._told.add(item_id)

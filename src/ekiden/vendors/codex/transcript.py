@@ -27,6 +27,7 @@ from ekiden.vendors.codex import tools
 from ekiden.vendors.codex.account import Account
 from ekiden.vendors.codex.calls import Calls
 from ekiden.vendors.codex.contents import blocks_of, image_of, plain_text
+from ekiden.vendors.codex.glued import rows_on
 from ekiden.vendors.codex.making import Maker
 from ekiden.vendors.codex.native import (
     Head,
@@ -97,8 +98,9 @@ class CodexFold:
             items += self._released()
             self._begins_inside, self._compacted, self._inside_rows = True, None, 0
         self._next_start = line.end + 1
-        self._inside_rows += 1
-        items += self._row(line)
+        for row in rows_on(line):
+            self._inside_rows += 1
+            items += self._row(row)
         self._account.judge()
         return items
 
