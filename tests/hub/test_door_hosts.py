@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from ekiden.hub import hosts
-from ekiden.hub.hosts import HostLinks, HostProblem, error_of
-from ekiden.kernel.errors import EkidenError, HeldElsewhere, NotFound
+from ekiden.hub.hosts import HostAnswer, HostLinks, HostProblem, error_of
+from ekiden.kernel.errors import EkidenError, HeldElsewhere, HostAway, NotFound
 from ekiden.testing.clock import StillClock
 from hub.door_kit import HOST_ID, HOST_KEY, SESSION, TEAM, Following, House, open_house, until
 
@@ -213,4 +213,24 @@ async def test_a_host_that_was_here_before_the_hub_started_is_lost_if_it_stays_a
     await until(lambda: len(told) == 2)
     await asyncio.sleep(0.05)
     assert told == [("hos_back", True), ("hos_gone", False)]
+    links.close()
+
+
+async def test_a_host_that_was_here_before_the_hub_started_is_waited_for_by_who_asks() -> None:
+    """A page that is asked right after the hub came back is answered once the host is, too; if the host stays
+    away, the asker is told so."""
+    sent: list[Any] = []
+    links = HostLinks(StillClock(), sent.append, lambda host_id, here, at: None)
+    links.expect("hos_back", 30.0)
+    links.expect("hos_gone", 0.02)
+    asking = asyncio.ensure_future(links.request("hos_back", "page", {}, within_s=30.0))
+    in_vain = asyncio.ensure_future(links.request("hos_gone", "page", {}, within_s=30.0))
+    await until(lambda: len(sent) == 2)
+    links.opened("hos_back")
+    (frame,) = links.open_requests("hos_back")
+    request_id = msgspec.json.decode(frame.data.split(b"data: ", 1)[1])["body"]["request_id"]
+    assert links.answer("hos_back", HostAnswer(request_id, True, msgspec.Raw(b"7")))
+    assert await asking == b"7"
+    with pytest.raises(HostAway):
+        await in_vain
     links.close()

@@ -180,14 +180,15 @@ class HostLinks:
         """Asks the host and returns its answer as JSON. `request_id` names a changing verb's command.
 
         Raises:
-            HostAway: if it is not connected, or is lost while we wait.
+            HostAway: if it is not connected, or is lost while we wait. A host that was here before the hub
+                started anew is waited for: it is told as soon as it is back.
             HostSilent: if it does not answer within `within_s`.
             TooMany: if `HOST_REQUESTS_OPEN_MAX` requests wait for it already.
             CommandInFlight: if the same request waits already.
             EkidenError: what the host refused with.
         """
         host = self._hosts.get(host_id)
-        if host is None or not host.here:
+        if host is None:
             raise self._away(host_id, host)
         if len(host.requests) >= HOST_REQUESTS_OPEN_MAX:
             raise TooMany(
