@@ -13,18 +13,21 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import msgspec
 
 import ekiden
-from ekiden.hub import checks, openapi
+from ekiden.hub import checks, metrics, openapi
 from ekiden.hub.asgi import ABORT, Receive, Scope, Send
+from ekiden.hub.bus import Bus
 from ekiden.hub.calls import DoorCall, checked_command_id, command_digest
 from ekiden.hub.gate import Gate, Identity, Refusal
 from ekiden.hub.hosts import AnswerTaken, HostAnswer
 from ekiden.hub.live import Live, TeamHostChanged
+from ekiden.hub.metrics import Metrics
+from ekiden.hub.neighbours import Neighbours
 from ekiden.hub.paths import Paths
 from ekiden.hub.problems import problem_of, unforeseen
 from ekiden.hub.reading import BodyLate, decode_body, from_loopback, read_body, read_query, too_large
@@ -47,6 +50,7 @@ from ekiden.kernel.errors import (
 )
 from ekiden.kernel.ids import Prefix, new_id
 from ekiden.kernel.limits import (
+    DRAIN_NOTICE_S_MAX,
     GROWING_SWEEP_S,
     HOST_AWAY_AFTER_S,
     IDENTITIES_KEPT_MAX,
@@ -71,11 +75,19 @@ class PageFiles(Protocol):
     async def answer(self, scope: Scope, headers: Mapping[bytes, bytes], send: Send) -> None: ...
 
 
+class Chores(Protocol):
+    """What runs beside requests, see `hub.chores`."""
+
+    def start(self) -> None: ...
+    async def stop(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Rooms:
     """What the door stands before. `team_id` is the team of open endpoints; `host_changed` is told when a host
     comes and when it is lost: (team id, host id, here, when it was last seen). `hosts_before` counted as connected
-    when the hub was last here: they are lost if they do not come back. `announce` is told what people open."""
+    when the hub was last here: they are lost if they do not come back. `announce` is told what people open. `bus`
+    goes to the hub's other nodes, where there are any; `chores` are done by one of them at a time."""
 
     endpoints: Sequence[Endpoint]
     gate: Gate
@@ -84,6 +96,8 @@ class Rooms:
     hosts_before: Sequence[str] = ()
     pages: PageFiles | None = None
     announce: Callable[[str], None] | None = None
+    bus: Bus | None = None
+    chores: Chores | None = None
 
 
 class Healthy(msgspec.Struct, frozen=True):
@@ -133,12 +147,28 @@ class Hub:
         self._background: set[asyncio.Task[None]] = set()
         self._sweeper: asyncio.Task[None] | None = None
         self._unfollow: Callable[[], None] | None = None
+        self.metrics = Metrics(self)
+        self.draining = False
+        self.ready = False
+        self.neighbours: Neighbours | None = None
+        if rooms.bus is not None:
+            self.neighbours = Neighbours(
+                rooms.bus, clock, boot_changed=self._boot_changed, keys_changed=self._forget_identities
+            )
         own = (
             Endpoint(
                 "GET",
                 "/healthz",
                 self._healthz,
                 "Whether the hub runs and can store.",
+                answer=Healthy,
+                audience="open",
+            ),
+            Endpoint(
+                "GET",
+                "/readyz",
+                self._readyz,
+                "Whether new requests should come to this node.",
                 answer=Healthy,
                 audience="open",
             ),
@@ -168,6 +198,8 @@ class Hub:
         self.endpoints: tuple[Endpoint, ...] = (*own, *rooms.endpoints)
         for endpoint in self.endpoints:
             self._places.add(endpoint.method, endpoint.path, _Place(endpoint))
+        # Not JSON, and not for clients: it stands beside what the description describes.
+        self._places.add("GET", "/metrics", _Place(Endpoint("GET", "/metrics", _metrics, "", audience="open")))
         self._description = b""
 
     # Life
@@ -180,11 +212,21 @@ class Hub:
         live.ring.begin(newest)
         for host_id in self.rooms.hosts_before:
             live.hosts.expect(host_id, HOST_AWAY_AFTER_S)
+        if self.neighbours is not None:
+            await self.neighbours.start()
+        if self.rooms.chores is not None:
+            self.rooms.chores.start()
+        self.ready = True
         self._sweeper = asyncio.ensure_future(self._sweep())
 
     async def stop(self) -> None:
         """Ends every stream with its reason, finishes what was accepted and closes the log."""
+        self.ready = False
         await self.streams.close(SHUTDOWN_S / 2)
+        if self.rooms.chores is not None:
+            await self.rooms.chores.stop()
+        if self.neighbours is not None:
+            await self.neighbours.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
@@ -198,6 +240,13 @@ class Hub:
             self._unfollow = None
         await self.log.close()
 
+    async def drain(self, notice_s: float = 0.0) -> None:
+        """Lets this node go without a loss: first `/readyz` says no, for `notice_s` at most a proxy may still send
+        requests here, then every stream is told to go on elsewhere. Requests are answered until the end."""
+        self.draining = True
+        await asyncio.sleep(min(notice_s, DRAIN_NOTICE_S_MAX))
+        await self.streams.close(SHUTDOWN_S / 2, "draining")
+
     async def _sweep(self) -> None:
         """Lets go of growing items that nobody will make whole any more."""
         while True:
@@ -207,10 +256,14 @@ class Hub:
 
     def listening_at(self, url: str) -> None:
         """Says what people open, once the port is known."""
-        facts = self.facts
-        self.facts = HubFacts(facts.version, facts.boot_id, facts.log_id, url)
+        self.facts = replace(self.facts, url=url)
         if self.rooms.announce is not None:
             self.rooms.announce(url)
+
+    @property
+    def teams(self) -> tuple[Live, ...]:
+        """The live state of every team that was heard of."""
+        return tuple(self._teams.values())
 
     def live(self, team_id: str) -> Live:
         """The live state of a team."""
@@ -218,16 +271,28 @@ class Hub:
         if live is None:
             changed: TeamHostChanged = self._host_changed
             live = self._teams[team_id] = Live(team_id, self.log, self.clock, changed)
+            if self.neighbours is not None:
+                self.neighbours.attach(live)
         return live
 
     def _take(self, team_id: str, events: Sequence[Event]) -> None:
         """Newly committed events: to those who follow; and where keys changed, nobody is known any more."""
         self.live(team_id).take(events)
+        self.metrics.committed(events)
         if any("access" in event.topics for event in events):
-            self._identities.clear()
-            self._keys_changed += 1
-            if len(self.streams):
-                self._do(self.streams.recheck(team_id))
+            self._forget_identities(team_id)
+            if self.neighbours is not None:
+                self.neighbours.tell_keys_changed(team_id)
+
+    def _forget_identities(self, team_id: str) -> None:
+        self._identities.clear()
+        self._keys_changed += 1
+        if len(self.streams):
+            self._do(self.streams.recheck(team_id))
+
+    def _boot_changed(self, boot_id: str) -> None:
+        self.facts = replace(self.facts, boot_id=boot_id)
+        self.streams.boot_id = boot_id
 
     def _host_changed(self, team_id: str, host_id: str, here: bool, seen_at: str) -> None:
         if self.rooms.host_changed is not None:
@@ -310,6 +375,9 @@ class Hub:
             assert identity is not None
             await self._serve_stream(scope, headers, query, identity, key, receive, send)
             return
+        if place.run is _metrics:
+            await self._serve_metrics(scope, headers, send)
+            return
         command_id = ""
         if place.writes and b"command-id" in headers:
             command_id = checked_command_id(headers[b"command-id"])
@@ -321,6 +389,7 @@ class Hub:
         call = DoorCall(
             hub=self.facts,
             live=live,
+            metrics=self.metrics,
             gate=self._gate,
             actor=actor,
             permissions=identity.permissions if identity is not None else {},
@@ -448,6 +517,23 @@ class Hub:
             raise Unavailable(f"The hub cannot store anything now: {health.reason}.", since=health.since)
         return Healthy(ok=True)
 
+    async def _readyz(self, call: DoorCall) -> Healthy:
+        """Refused with 503 while this node starts, ends or cannot store, with the reason."""
+        if self.draining or not self.ready:
+            raise Unavailable("This node is ending." if self.draining else "This node is starting.")
+        return await self._healthz(call)
+
+    async def _serve_metrics(self, scope: Scope, headers: Mapping[bytes, bytes], send: Send) -> None:
+        """A program on this computer needs no key, anyone else one that may read `team`."""
+        if not from_loopback(scope, headers):
+            identity, _ = await self._identify(scope, headers)
+            if not self._gate.allows(identity.permissions, "read", "team"):
+                raise NotFound
+        data = self.metrics.text()
+        head: list[Header] = [*metrics.HEADERS, (b"content-length", b"%d" % len(data))]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": data})
+
     async def _serve_stream(
         self,
         scope: Scope,
@@ -475,6 +561,10 @@ def build(settings: Settings, log: Log, clock: Clock, rooms: Rooms) -> Hub:
 
 async def _stream(_: DoorCall) -> None:
     raise AssertionError("Hub._serve_stream answers here")
+
+
+async def _metrics(_: DoorCall) -> None:
+    raise AssertionError("Hub._serve_metrics answers here")
 
 
 def _fields(answer: Any, *, without: str) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
+from time import monotonic
 from typing import Any, TypeVar, cast
 
 from ekiden.hub.gate import Gate, Permissions
 from ekiden.hub.live import Live
+from ekiden.hub.metrics import Metrics
 from ekiden.kernel.door import HubFacts
 from ekiden.kernel.errors import Invalid
 from ekiden.kernel.ids import Prefix, derived_id
@@ -40,6 +42,7 @@ class DoorCall:
         "_digest",
         "_gate",
         "_live",
+        "_metrics",
         "_writes",
         "actor",
         "from_loopback",
@@ -56,6 +59,7 @@ class DoorCall:
         *,
         hub: HubFacts,
         live: Live,
+        metrics: Metrics,
         gate: Gate,
         actor: Actor,
         permissions: Permissions,
@@ -75,6 +79,7 @@ class DoorCall:
         self.repeated = False
         """Whether a write of this request was answered from what it answered before."""
         self._live = live
+        self._metrics = metrics
         self._gate = gate
         self._command_id = command_id
         self._digest = digest
@@ -93,7 +98,9 @@ class DoorCall:
         """Runs a log verb under this request's command id; a second write of one request is a part of its own."""
         self._writes += 1
         part = "" if self._writes == 1 else f"#{self._writes}"
+        began_at = monotonic()
         written = await self._live.log.write(self.team_id, verb, command=self._command(part))
+        self._metrics.append_s.add(monotonic() - began_at)
         self.repeated = self.repeated or written.repeated
         return written
 

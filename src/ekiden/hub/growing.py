@@ -8,7 +8,7 @@ An item ends when its whole form is added, a while after its turn has ended, or 
 long.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -244,6 +244,37 @@ class GrowingItems:
         now = self._clock.monotonic()
         for entry in [entry for entry in self._entries.values() if entry.ends_at and entry.ends_at <= now]:
             self._remove(entry)
+
+    def counts(self) -> dict[str, int]:
+        """How many pieces are known of each growing item."""
+        return {entry.item_id: entry.count for entry in self._entries.values()}
+
+    def next_index(self, item_id: str) -> int | None:
+        """The index of the piece that comes next for an item; None for an item that has ended."""
+        if item_id in self._ended:
+            return None
+        entry = self._entries.get(item_id)
+        return entry.count if entry is not None else 0
+
+    def beyond(self, have: Mapping[str, int], only: Sequence[str] = ()) -> list[tuple[str, Growing]]:
+        """Those (in `only`, if given) of which more pieces are known than `have` says, with the host of each."""
+        return [
+            (entry.host_id, entry.whole())
+            for entry in self._entries.values()
+            if entry.count > have.get(entry.item_id, 0) and (not only or entry.item_id in only)
+        ]
+
+    def adopt(self, whole: Growing, host_id: str) -> list[Frame]:
+        """Takes an item as another node knows it."""
+        told = FeedGrown(
+            whole.session_id, whole.turn_id, whole.item_id, whole.kind, count=whole.count, text=whole.text
+        )
+        frames = self.grow(told, host_id)
+        entry = self._entries.get(whole.item_id)
+        if frames and whole.truncated and entry is not None:
+            entry.truncated = True
+            frames[-1] = _grown_frame(entry)
+        return frames
 
     def of(self, session_id: str) -> tuple[Growing, ...]:
         """The growing items of one session, each whole so far."""

@@ -9,7 +9,7 @@ grace, without a feed as a sign of life, it is lost: whoever waits for it is tol
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -83,9 +83,28 @@ def error_of(problem: HostProblem) -> EkidenError:
     return error
 
 
+class Elsewhere(Protocol):
+    """The same hub's other nodes, for the hosts of one team."""
+
+    def has(self, host_id: str) -> bool:
+        """Whether the host is connected to another node."""
+        ...
+
+    def came(self, host_id: str) -> None: ...
+    def went(self, host_id: str) -> None: ...
+    def spoke(self, host_id: str) -> None: ...
+    def ask(self, host_id: str, body: dict[str, Any]) -> None: ...
+    def ask_ended(self, request_id: str) -> None: ...
+
+    def answer(self, host_id: str, told: HostAnswer) -> bool:
+        """Hands an answer to whoever asked elsewhere; False if nobody is known to wait."""
+        ...
+
+
 @dataclass(slots=True)
 class _Request:
     frame: Frame
+    body: dict[str, Any]
     answer: "asyncio.Future[bytes]"
 
 
@@ -106,11 +125,22 @@ class HostLinks:
         self._send = send
         self._changed = changed
         self._hosts: dict[str, _Host] = {}
+        self.elsewhere: Elsewhere | None = None
+        """The other nodes, where there are any."""
 
     def here(self, host_id: str) -> bool:
-        """Whether the host is connected now."""
+        """Whether the host is connected now, to whichever node."""
         host = self._hosts.get(host_id)
-        return host is not None and host.here
+        return (host is not None and host.here) or (self.elsewhere is not None and self.elsewhere.has(host_id))
+
+    def dialled(self, host_id: str) -> bool:
+        """Whether a stream of the host is open at this node."""
+        host = self._hosts.get(host_id)
+        return host is not None and host.streams > 0
+
+    def all_dialled(self) -> tuple[str, ...]:
+        """The hosts with a stream at this node."""
+        return tuple(host_id for host_id, host in self._hosts.items() if host.streams)
 
     def expect(self, host_id: str, within_s: float) -> None:
         """A host that was here before the hub started: lost, if it does not come back in time."""
@@ -120,6 +150,12 @@ class HostLinks:
 
     def seen(self, host_id: str) -> None:
         """A sign of life: a report, a feed or an answer."""
+        if self.elsewhere is not None:
+            self.elsewhere.spoke(host_id)
+        self.heard_of(host_id)
+
+    def heard_of(self, host_id: str) -> None:
+        """A sign of life, given to whichever node."""
         host = self._hosts.get(host_id)
         if host is None:
             return
@@ -138,6 +174,36 @@ class HostLinks:
         if not host.here:
             host.here = True
             self._changed(host_id, True, iso(host.seen_at))
+        if self.elsewhere is not None:
+            self.elsewhere.came(host_id)
+
+    def await_return(self, host_id: str, within_s: float) -> None:
+        """A host that was at another node a moment ago: lost, if it does not come back to any in time."""
+        host = self._hosts.setdefault(host_id, _Host())
+        if host.streams:
+            return
+        host.here = True
+        host.seen_at = self._clock.now()
+        self._await_return(host_id, host, within_s)
+
+    def told_lost(self, host_id: str) -> None:
+        """The log says that the host is lost. If it has a stream here, that is put right; else nobody waits for
+        its return any longer."""
+        host = self._hosts.get(host_id)
+        if host is None:
+            return
+        if host.streams:
+            self._changed(host_id, True, iso(self._clock.now()))
+        elif host.here and host.grace is not None:
+            host.grace.cancel()
+            self._let_go(host_id, host)
+
+    def ask_again(self, host_id: str) -> None:
+        """The host has come to another node: what it has not answered yet is asked there."""
+        host = self._hosts.get(host_id)
+        if host is not None and self.elsewhere is not None:
+            for request in host.requests.values():
+                self.elsewhere.ask(host_id, request.body)
 
     def open_requests(self, host_id: str) -> list[Frame]:
         """What the host has not answered yet: told again wherever its stream may have missed it."""
@@ -153,18 +219,31 @@ class HostLinks:
         if host.streams == 0:
             host.seen_at = self._clock.now()
             self._await_return(host_id, host)
+            if self.elsewhere is not None:
+                self.elsewhere.went(host_id)
 
-    def _await_return(self, host_id: str, host: _Host) -> None:
+    def _await_return(self, host_id: str, host: _Host, within_s: float | None = None) -> None:
         if host.grace is not None:
             host.grace.cancel()
-        host.grace = asyncio.get_running_loop().call_later(HOST_GRACE_S, self._lose, host_id)
+        wait_s = HOST_GRACE_S if within_s is None else within_s
+        host.grace = asyncio.get_running_loop().call_later(wait_s, self._lose, host_id)
 
     def _lose(self, host_id: str) -> None:
-        host = self._hosts.pop(host_id)
+        host = self._hosts[host_id]
+        if self.elsewhere is not None and self.elsewhere.has(host_id):
+            # It dialled another node: what it is asked goes there.
+            host.here, host.grace = False, None
+            if not host.requests:
+                del self._hosts[host_id]
+            return
+        self._let_go(host_id, host)
+        self._changed(host_id, False, iso(host.seen_at))
+
+    def _let_go(self, host_id: str, host: _Host) -> None:
+        del self._hosts[host_id]
         for request in host.requests.values():
             if not request.answer.done():
                 request.answer.set_exception(self._away(host_id, host))
-        self._changed(host_id, False, iso(host.seen_at))
 
     def _away(self, host_id: str, host: _Host | None) -> HostAway:
         return HostAway(
@@ -188,6 +267,8 @@ class HostLinks:
             EkidenError: what the host refused with.
         """
         host = self._hosts.get(host_id)
+        if host is None and self.elsewhere is not None and self.elsewhere.has(host_id):
+            host = self._hosts[host_id] = _Host(seen_at=self._clock.now())
         if host is None:
             raise self._away(host_id, host)
         if len(host.requests) >= HOST_REQUESTS_OPEN_MAX:
@@ -200,8 +281,10 @@ class HostLinks:
         body = {"request_id": request_id, "verb": verb, "arguments": arguments, "within_s": within_s}
         frame = passing("host.request", body, (f"host:{host_id}",))
         answer = asyncio.get_running_loop().create_future()
-        host.requests[request_id] = _Request(frame, answer)
+        host.requests[request_id] = _Request(frame, body, answer)
         self._send(frame)
+        if self.elsewhere is not None and (not host.streams or self.elsewhere.has(host_id)):
+            self.elsewhere.ask(host_id, body)
         try:
             async with asyncio.timeout(within_s):
                 return await answer
@@ -211,10 +294,26 @@ class HostLinks:
             ) from None
         finally:
             del host.requests[request_id]
+            if self.elsewhere is not None:
+                self.elsewhere.ask_ended(request_id)
+                if not (host.requests or host.streams or host.here or host.grace):
+                    self._forget(host_id, host)
+
+    def _forget(self, host_id: str, host: _Host) -> None:
+        """Drops what was held only for requests to a host at another node."""
+        if self._hosts.get(host_id) is host:
+            del self._hosts[host_id]
 
     def answer(self, host_id: str, told: HostAnswer) -> bool:
-        """Takes a host's answer; False if nobody waits for it (any more)."""
+        """Takes a host's answer; False if nobody waits for it (any more), at this node or another."""
         self.seen(host_id)
+        taken = self.settle(host_id, told)
+        if self.elsewhere is not None:
+            taken = self.elsewhere.answer(host_id, told) or taken
+        return taken
+
+    def settle(self, host_id: str, told: HostAnswer) -> bool:
+        """Gives an answer to whoever waits for it at this node."""
         host = self._hosts.get(host_id)
         request = host.requests.get(told.request_id) if host is not None else None
         if request is None or request.answer.done():

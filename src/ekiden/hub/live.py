@@ -1,6 +1,7 @@
 """What lives of one team while the hub runs: its newest frames, its growing items, its hosts."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from ekiden.hub import frames
 from ekiden.hub.growing import GrowingItems
@@ -14,6 +15,18 @@ TeamHostChanged = Callable[[str, str, bool, str], None]
 """Told (team id, host id, whether it is here, when it was last seen)."""
 
 
+class OtherNodes(Protocol):
+    """The same hub's other nodes, for one team."""
+
+    def grow(self, told: FeedGrew | FeedGrown, host_id: str) -> None:
+        """Takes a piece here and tells it to them."""
+        ...
+
+    def note(self, event: Event) -> None:
+        """A newly committed event."""
+        ...
+
+
 class Live:
     """One team's live state. All of it is used on the event loop only."""
 
@@ -24,15 +37,25 @@ class Live:
         self.growing = GrowingItems(clock)
         self._host_changed = host_changed
         self.hosts = HostLinks(clock, self.ring.put, self._note_host)
+        self.others: OtherNodes | None = None
 
     def take(self, events: Sequence[Event]) -> None:
         """Newly committed events, in order."""
         for event in events:
             self.ring.put(frames.stored(event, self.log.log_id))
             self.growing.note(event)
+            if self.others is not None:
+                self.others.note(event)
 
     def grow(self, told: FeedGrew | FeedGrown, host_id: str) -> None:
         """A piece of a growing item, from the host that runs its turn."""
+        if self.others is not None:
+            self.others.grow(told, host_id)
+        else:
+            self.take_growth(told, host_id)
+
+    def take_growth(self, told: FeedGrew | FeedGrown, host_id: str) -> None:
+        """Puts a piece where it belongs, and before those who follow here."""
         for frame in self.growing.grow(told, host_id):
             self.ring.put(frame)
 

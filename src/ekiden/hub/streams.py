@@ -256,10 +256,14 @@ class Stream:
         ring = self.live.ring
         while not self._gone:
             if self.end_reason:
-                await self._write(passing("stream.end", {"reason": self.end_reason}).data)
+                body = {"reason": self.end_reason}
+                if self.end_reason == "draining":
+                    body["cursor"] = str(self.live.log.cursor(self._seq))
+                await self._write(passing("stream.end", body).data)
                 await self._send({"type": "http.response.body", "body": b"", "more_body": False})
                 return
             if self._position < ring.tail:
+                self._owner.overruns += 1
                 await self._catch_up(self._seq)
                 continue
             data, self._position = ring.chunk(self._position, self.choice)
@@ -326,7 +330,9 @@ class Streams:
         self._keeper: asyncio.Task[None] | None = None
         self._empty = asyncio.Event()
         self._empty.set()
-        self._closing = False
+        self._closing = ""
+        self.overruns = 0
+        """How often a stream fell so far behind that it was led through the log again."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -369,7 +375,7 @@ class Streams:
         self._per_key[identity.key_id] += 1
         self._empty.clear()
         if self._closing:
-            stream.end("shutting_down")
+            stream.end(self._closing)
         if self._keeper is None:
             self._keeper = asyncio.ensure_future(self._keep())
         try:
@@ -426,11 +432,11 @@ class Streams:
                 stream.identity = identity
                 stream.choice = self.choice(identity, stream.topics)
 
-    async def close(self, within_s: float) -> None:
+    async def close(self, within_s: float, reason: str = "shutting_down") -> None:
         """Tells every stream that the hub goes, and cuts those that take no end within `within_s`."""
-        self._closing = True
+        self._closing = self._closing or reason
         for stream in list(self._open):
-            stream.end("shutting_down")
+            stream.end(self._closing)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._empty.wait()
