@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import msgspec
 
 from ekiden.client.transport import Request
 from ekiden.hub.app import Hub, Rooms, build
+from ekiden.hub.bus import Bus, Exchange, LocalBus
 from ekiden.hub.gate import Permissions, Refusal
 from ekiden.hub.pages import Pages
 from ekiden.hub.settings import Settings
@@ -18,7 +21,7 @@ from ekiden.kernel.clock import Clock, SystemClock
 from ekiden.kernel.door import Call, Endpoint, Need
 from ekiden.kernel.errors import NotFound, Unauthenticated
 from ekiden.log.open import open_log
-from ekiden.log.port import Actor
+from ekiden.log.port import Actor, Log
 from ekiden.sessions.wire import FeedGrew, FeedGrown
 from ekiden.testing.bridge import Bridge
 
@@ -203,6 +206,8 @@ class House:
     gate: KeyRing
     bridge: Bridge
     hosts: list[tuple[str, bool]] = field(default_factory=list)
+    nodes: list["House"] = field(default_factory=list)
+    """Where there are several: each of them, reached past the others."""
 
     async def ask(
         self, method: str, target: str, body: Any = None, key: str = OWNER, **headers: str
@@ -323,6 +328,33 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+class SharedLog:
+    """One log under several nodes: what they stop stays open for the others."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    async def close(self) -> None:
+        """It is closed by whoever opened it."""
+
+
+class RoundRobin:
+    """Hands each request to the next node, as the plainest proxy does."""
+
+    def __init__(self, hubs: Sequence[Hub]) -> None:
+        self._hubs = cycle(hubs)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await next(self._hubs)(scope, receive, send)
+
+
+NODES: ContextVar[int] = ContextVar("NODES", default=1)
+"""How many nodes a house has that says nothing of it."""
+
+
 @asynccontextmanager
 async def open_house(
     home: Path | str = ":memory:",
@@ -331,8 +363,15 @@ async def open_house(
     settings: Settings | None = None,
     pages: Pages | None = None,
     started: bool = True,
+    nodes: int | None = None,
+    buses: Sequence[Bus] = (),
 ) -> AsyncIterator[House]:
-    """A hub before the small rooms; with `started` it runs, and is stopped at the end, streams too."""
+    """A hub before the small rooms; with `started` it runs, and is stopped at the end, streams too.
+
+    With `nodes` over 1 these are nodes of one hub on one log, and each request goes to the next; `buses` are
+    theirs, else they meet in this process.
+    """
+    count = nodes or len(buses) or NODES.get()
     clock = clock or SystemClock()
     location = home if isinstance(home, str) else str(home / "ekiden.db")
     log = await open_log(location, clock=clock, queries={})
@@ -342,17 +381,33 @@ async def open_house(
     async def host_changed(team_id: str, host_id: str, here: bool, seen_at: str) -> None:
         assert team_id == TEAM
         assert seen_at.endswith("Z")
-        hosts.append((host_id, here))
+        known = next((was for told, was in reversed(hosts) if told == host_id), None)
+        if known != here:  # said a second time, by another node too, it is no news
+            hosts.append((host_id, here))
 
-    hub = build(
-        settings or Settings(Path("unused")), log, clock, Rooms(ENDPOINTS, gate, TEAM, host_changed, pages=pages)
-    )
+    exchange = Exchange()
+    carry: Sequence[Bus | None] = buses or ([LocalBus(exchange) for _ in range(count)] if count > 1 else [None])
+    hubs = [
+        build(
+            settings or Settings(Path("unused")),
+            SharedLog(log) if count > 1 else log,
+            clock,
+            Rooms(ENDPOINTS, gate, TEAM, host_changed, pages=pages, bus=bus),
+        )
+        for bus in carry
+    ]
     if started:
-        await hub.start()
-    bridge = Bridge(hub)
+        await asyncio.gather(*(hub.start() for hub in hubs))
+    bridge = Bridge(hubs[0] if count == 1 else RoundRobin(hubs))
+    bridges = [Bridge(hub) for hub in hubs] if count > 1 else []
+    houses = [House(hub, gate, own, hosts) for hub, own in zip(hubs, bridges, strict=False)]
     try:
-        yield House(hub, gate, bridge, hosts)
+        yield House(hubs[0], gate, bridge, hosts, houses)
     finally:
-        await bridge.close()
+        for one in (bridge, *bridges):
+            await one.close()
         if started:
-            await hub.stop()
+            for hub in hubs:
+                await hub.stop()
+        if count > 1:
+            await log.close()

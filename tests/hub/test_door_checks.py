@@ -179,7 +179,7 @@ async def test_a_revoked_key_is_refused_with_the_next_request(house: House) -> N
     house.gate.give("ekd_one", {"*": ["read"]})
     for _ in range(5):
         assert (await house.ask("GET", f"/v1/sessions/{SESSION}", None, "ekd_one"))[0] == 200
-    assert house.gate.asked == 1
+    assert house.gate.asked == max(1, len(house.nodes))
     del house.gate.identities["ekd_one"]
     await house.say("key_one", "access", kind="key.revoked")
     assert (await house.ask("GET", f"/v1/sessions/{SESSION}", None, "ekd_one"))[0] == 401

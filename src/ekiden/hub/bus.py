@@ -1,8 +1,8 @@
 """What the nodes of one hub tell each other, and the bus that carries it.
 
 The log is the truth; the bus carries only what is not stored (pieces of growing items, questions to hosts and
-their answers, who is connected where) and hints. A message may be lost or come twice, and a node may be cut off for
-a while: whoever hears is written so that this costs a moment and nothing else (`ekiden.hub.neighbours`).
+their answers, who is connected where) and hints. A message may be lost or come twice, and a node may be cut off
+for a while: whoever hears is written so that this costs a moment and nothing else (`ekiden.hub.neighbours`).
 
 Messages of one node about one team arrive in the order in which they were told. Nothing comes back to its sender.
 """
@@ -78,6 +78,7 @@ class HostAsked(_Message, frozen=True, tag="host_asked"):
 class HostAskEnded(_Message, frozen=True, tag="host_ask_ended"):
     """The sender waits for this answer no longer."""
 
+    host_id: str
     request_id: str
 
 

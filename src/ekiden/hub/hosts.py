@@ -7,7 +7,7 @@ grace, without a feed as a sign of life, it is lost: whoever waits for it is tol
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -94,7 +94,11 @@ class Elsewhere(Protocol):
     def went(self, host_id: str) -> None: ...
     def spoke(self, host_id: str) -> None: ...
     def ask(self, host_id: str, body: dict[str, Any]) -> None: ...
-    def ask_ended(self, request_id: str) -> None: ...
+    def ask_ended(self, host_id: str, request_id: str) -> None: ...
+
+    def asking(self, host_id: str) -> Collection[str]:
+        """Ids of the requests with which other nodes wait for the host."""
+        ...
 
     def answer(self, host_id: str, told: HostAnswer) -> bool:
         """Hands an answer to whoever asked elsewhere; False if nobody is known to wait."""
@@ -271,12 +275,13 @@ class HostLinks:
             host = self._hosts[host_id] = _Host(seen_at=self._clock.now())
         if host is None:
             raise self._away(host_id, host)
-        if len(host.requests) >= HOST_REQUESTS_OPEN_MAX:
+        elsewhere = self.elsewhere.asking(host_id) if self.elsewhere is not None else ()
+        if len(host.requests) + len(elsewhere) >= HOST_REQUESTS_OPEN_MAX:
             raise TooMany(
                 "The computer has too many requests waiting.", max=HOST_REQUESTS_OPEN_MAX, retry_after_s=1
             )
         request_id = request_id or new_id(Prefix.REQUEST)
-        if request_id in host.requests:
+        if request_id in host.requests or request_id in elsewhere:
             raise CommandInFlight("The same command is being carried out at this moment.")
         body = {"request_id": request_id, "verb": verb, "arguments": arguments, "within_s": within_s}
         frame = passing("host.request", body, (f"host:{host_id}",))
@@ -295,7 +300,7 @@ class HostLinks:
         finally:
             del host.requests[request_id]
             if self.elsewhere is not None:
-                self.elsewhere.ask_ended(request_id)
+                self.elsewhere.ask_ended(host_id, request_id)
                 if not (host.requests or host.streams or host.here or host.grace):
                     self._forget(host_id, host)
 

@@ -16,7 +16,7 @@ With one node there are no neighbours, and none of this runs.
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -49,8 +49,8 @@ from ekiden.kernel.limits import (
     GROWING_MISSED_S,
     GROWING_TOLD_BYTES_MAX,
     GROWING_WANTED_S,
-    HOST_ASKS_KNOWN_MAX,
     HOST_GRACE_S,
+    HOST_REQUESTS_OPEN_MAX,
     HOST_SPOKE_EVERY_S,
     NODE_AWAY_AFTER_S,
     NODES_HEARD_S,
@@ -88,7 +88,8 @@ class TeamNeighbours:
         self._early_pieces = 0
         self._waiting: list[tuple[str, FeedGrew | FeedGrown]] = []
         self._spoke_at: dict[str, float] = {}
-        self._asked_by: dict[str, set[str]] = {}
+        self._asked: dict[str, dict[str, set[str]]] = {}
+        """Which nodes wait, by host and request."""
         live.others = self
         live.hosts.elsewhere = self
 
@@ -215,27 +216,39 @@ class TeamNeighbours:
             HostAsked(host_id, str(body["request_id"]), msgspec.Raw(_encode(body))), team_id=self.live.team_id
         )
 
-    def ask_ended(self, request_id: str) -> None:
-        self._owner.bus.tell(HostAskEnded(request_id), team_id=self.live.team_id)
+    def ask_ended(self, host_id: str, request_id: str) -> None:
+        self._owner.bus.tell(HostAskEnded(host_id, request_id), team_id=self.live.team_id)
+
+    def asking(self, host_id: str) -> Collection[str]:
+        return self._asked.get(host_id, ())
 
     def asked(self, node_id: str, asked: HostAsked) -> None:
         """Another node asks a host, which may be here."""
-        if len(self._asked_by) >= HOST_ASKS_KNOWN_MAX:
-            del self._asked_by[next(iter(self._asked_by))]
-        self._asked_by.setdefault(asked.request_id, set()).add(node_id)
+        known = self._asked.setdefault(asked.host_id, {})
+        while len(known) >= HOST_REQUESTS_OPEN_MAX:
+            del known[next(iter(known))]
+        known.setdefault(asked.request_id, set()).add(node_id)
         if self.live.hosts.dialled(asked.host_id):
             self.live.ring.put(passing("host.request", asked.body, (f"host:{asked.host_id}",)))
 
-    def asked_no_more(self, node_id: str, request_id: str) -> None:
+    def asked_no_more(self, node_id: str, host_id: str, request_id: str) -> None:
         """Another node waits for an answer no longer."""
-        askers = self._asked_by.get(request_id)
-        if askers is not None:
-            askers.discard(node_id)
-            if not askers:
-                del self._asked_by[request_id]
+        known = self._asked.get(host_id, {})
+        askers = known.get(request_id, set[str]())
+        askers.discard(node_id)
+        if not askers:
+            known.pop(request_id, None)
+        if not known:
+            self._asked.pop(host_id, None)
+
+    def forget_node(self, node_id: str) -> None:
+        """Nothing waits at a node that is gone."""
+        for host_id, known in list(self._asked.items()):
+            for request_id in list(known):
+                self.asked_no_more(node_id, host_id, request_id)
 
     def answer(self, host_id: str, told: HostAnswer) -> bool:
-        askers = self._asked_by.pop(told.request_id, None) or set[str]()
+        askers = self._asked.get(host_id, {}).pop(told.request_id, set[str]())
         for node_id in askers:
             self._owner.bus.tell(HostAnswered(host_id, told), team_id=self.live.team_id, to=node_id)
         return bool(askers)
@@ -353,6 +366,8 @@ class Neighbours:
 
     def _lose_node(self, node_id: str) -> None:
         node = self._nodes.pop(node_id)
+        for team in self._teams.values():
+            team.forget_node(node_id)
         for team_id, host_id in node.hosts:
             self._await_return(team_id, host_id)
 
@@ -454,7 +469,7 @@ class Neighbours:
             case HostAsked():
                 team.asked(node_id, message)
             case HostAskEnded():
-                team.asked_no_more(node_id, message.request_id)
+                team.asked_no_more(node_id, message.host_id, message.request_id)
             case HostAnswered():
                 hosts.settle(message.host_id, message.answer)
             case KeysChanged():
