@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ import pytest
 
 from ekiden.log.open import MEMORY, open_log
 from ekiden.log.port import Actor
+from ekiden.log.postgres import PostgresLog
+from ekiden.log.postgres_connection import connect, end
 from ekiden.log.queries import load_queries
 from ekiden.log.sqlite import SqliteLog
 from ekiden.testing.clock import StillClock
+from postgres_server import fresh_database
 
 TEAM = "tem_1"
 WHO = Actor("pri_1", "key_1", "Ada")
@@ -58,14 +62,21 @@ class Engine:
     name: str
     durable: bool
     reads_beside_writes: bool
+    on_the_loop: bool
+    """Whether verbs and questions run on the event loop, so that one that blocks would block the test."""
     open: Callable[[], Any]
     clock: StillClock
-    opened: list[SqliteLog] = field(default_factory=list)
+    opened: list[Any] = field(default_factory=list)
 
-    async def log(self) -> SqliteLog:
+    async def log(self) -> Any:
         log = await self.open()
         self.opened.append(log)
         return log
+
+
+def on_postgres(url: str, clock: StillClock) -> Engine:
+    """The engine on a database of its own."""
+    return Engine("postgres", True, True, True, lambda: open_log(url, clock=clock, queries=QUERIES), clock)
 
 
 ENGINES: dict[str, Callable[[Path, StillClock], Engine]] = {
@@ -73,12 +84,14 @@ ENGINES: dict[str, Callable[[Path, StillClock], Engine]] = {
         "file",
         True,
         True,
+        False,
         lambda: open_log(str(folder / "data" / "ekiden.db"), clock=clock, queries=QUERIES),
         clock,
     ),
     "memory": lambda _, clock: Engine(
-        "memory", False, False, lambda: open_log(MEMORY, clock=clock, queries=QUERIES), clock
+        "memory", False, False, False, lambda: open_log(MEMORY, clock=clock, queries=QUERIES), clock
     ),
+    "postgres": lambda _, clock: on_postgres(fresh_database(), clock),
 }
 
 
@@ -96,7 +109,7 @@ async def engine(request, tmp_path: Path, clock: StillClock) -> AsyncIterator[En
 
 
 @pytest.fixture
-async def log(engine: Engine) -> SqliteLog:
+async def log(engine: Engine) -> Any:
     return await engine.log()
 
 
@@ -117,15 +130,44 @@ def appends(kind: str = "test.said", *topics: str, body: object = None) -> Calla
     return verb
 
 
-class Held:
-    """Holds the writer in a verb, so that what is written meanwhile lands in one batch."""
+@asynccontextmanager
+async def held(log: Any) -> AsyncIterator[None]:
+    """Holds all that is written meanwhile, so that it lands in one batch for each team."""
+    async with HeldTables(log) if isinstance(log, PostgresLog) else HeldWriter(log):
+        yield
+
+
+class HeldTables:
+    """Holds the table whose rows are the locks of teams, as another program may; one command waits already."""
+
+    def __init__(self, log: PostgresLog) -> None:
+        self._log = log
+
+    async def __aenter__(self) -> None:
+        self._connection = await connect(self._log._url)
+        await self._connection.execute("BEGIN; LOCK TABLE teams IN EXCLUSIVE MODE")
+
+        async def verb(_: Any) -> None:
+            pass
+
+        self._task = asyncio.create_task(self._log.write("tem_holds", verb))
+        await asyncio.sleep(0)
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._connection.execute("COMMIT")
+        await end(self._connection)
+        await self._task
+
+
+class HeldWriter:
+    """Holds the writer in a verb."""
 
     def __init__(self, log: SqliteLog) -> None:
         self._log = log
         self._reached = threading.Event()
         self._let_go = threading.Event()
 
-    async def __aenter__(self) -> "Held":
+    async def __aenter__(self) -> "HeldWriter":
         async def verb(_: Any) -> None:
             self._reached.set()
             assert self._let_go.wait(BOUND_S)
@@ -139,9 +181,9 @@ class Held:
         await self._task
 
 
-async def in_one_batch(log: SqliteLog, *writes: Any) -> list[Any]:
+async def in_one_batch(log: Any, *writes: Any) -> list[Any]:
     """Runs these `log.write(…)` so that one commit holds them all; returns answers and errors in order."""
-    async with Held(log):
+    async with held(log):
         tasks = [asyncio.ensure_future(write) for write in writes]
         await asyncio.sleep(0)  # each task runs up to where it waits for the writer
     return await asyncio.gather(*tasks, return_exceptions=True)

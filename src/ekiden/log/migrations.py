@@ -1,7 +1,12 @@
 """The schema, as numbered files that are applied in order, each in one transaction.
 
-`schema/NNNN_name.sql` holds what all engines share; `schema/NNNN_name.sqlite.sql` beside it what differs on
-SQLite. A database remembers the number that it is at. One from a newer Ekiden is refused and not touched.
+`schema/NNNN_name.sql` holds what all engines share; `NNNN_name.sqlite.sql` or `NNNN_name.postgres.sql` beside it what
+differs. A database remembers the number that it is at. One from a newer Ekiden is refused and not touched.
+
+Where several nodes use one database, they are upgraded one by one, so there are two kinds of steps:
+- a step that only adds: programs that do not know it go on working beside it. Nothing marks it;
+- a step that takes something away, marked by its first line `-- post: NNNN`: it may run only when no program is at
+  work any more that knows less than step NNNN, and such a program may not use the database afterwards.
 """
 
 import importlib.resources
@@ -13,24 +18,29 @@ from dataclasses import dataclass
 from ekiden.kernel.errors import StoreNewer, Unavailable
 from ekiden.log.sqlite_connection import APPLICATION_ID, own, prepare_writer
 
-ENGINE = "sqlite"
 _FILE = re.compile(r"(?P<number>\d{4})_(?P<name>[a-z0-9_]+)(?:\.(?P<engine>[a-z]+))?\.sql\Z")
 _AFTER_SEMICOLON = re.compile(r"(?<=;)")
 _HAS_TABLE = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1"
-_VERSION = "schema_version"
+_POST = re.compile(r"\A-- post: (?P<lowest>\d{4})$", re.MULTILINE)
+VERSION = "schema_version"
+LOWEST = "schema_lowest"
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step of the schema: its number, its name, and the statements in order."""
+    """One step of the schema: its number, its name, and the statements in order. `lowest` is the step that a program
+    must at least know to use the database after this one; 0 if any may."""
 
     number: int
     name: str
     statements: tuple[str, ...]
+    lowest: int = 0
 
 
-def read_migrations(files: Iterable[tuple[str, str]] | None = None) -> tuple[Migration, ...]:
-    """The steps for SQLite, in order, from (file name, text) pairs; by default those that come with Ekiden.
+def read_migrations(
+    files: Iterable[tuple[str, str]] | None = None, *, engine: str = "sqlite"
+) -> tuple[Migration, ...]:
+    """The steps for an engine, in order, from (file name, text) pairs; by default those that come with Ekiden.
 
     Raises:
         ValueError: if a number is missing or is given to two names, or a file has a name of another form.
@@ -39,20 +49,26 @@ def read_migrations(files: Iterable[tuple[str, str]] | None = None) -> tuple[Mig
         folder = importlib.resources.files("ekiden.log").joinpath("schema")
         files = [(file.name, file.read_text("utf-8")) for file in folder.iterdir() if file.name.endswith(".sql")]
     steps: dict[int, tuple[str, list[str]]] = {}
+    lowest: dict[int, int] = {}
     for file_name, text in sorted(files, key=lambda file: (file[0].split(".")[0], file[0].count("."))):
         found = _FILE.match(file_name)
         if found is None:
             raise ValueError(f"{file_name}: a schema file is called NNNN_name.sql or NNNN_name.engine.sql")
-        if found["engine"] not in (None, ENGINE):
+        if found["engine"] not in (None, engine):
             continue
         number, name = int(found["number"]), found["name"]
         known, statements = steps.setdefault(number, (name, []))
         if known != name:
             raise ValueError(f"{file_name}: the number {number:04} is taken by {known}")
         statements.extend(split(text))
+        if post := _POST.match(text):
+            lowest[number] = int(post["lowest"])
     if sorted(steps) != list(range(1, len(steps) + 1)):
         raise ValueError(f"the schema's numbers have a hole: {sorted(steps)}")
-    return tuple(Migration(number, name, tuple(lines)) for number, (name, lines) in sorted(steps.items()))
+    return tuple(
+        Migration(number, name, tuple(lines), lowest.get(number, 0))
+        for number, (name, lines) in sorted(steps.items())
+    )
 
 
 def split(text: str) -> list[str]:
@@ -90,8 +106,8 @@ def version_of(connection: sqlite3.Connection) -> int:
     if connection.execute(_HAS_TABLE, ("meta",)).fetchone()[0]:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         known = dict(connection.execute(own("meta")).fetchall()) if application == APPLICATION_ID else {}
-        if _VERSION in known and "log_id" in known:
-            return int(known[_VERSION])
+        if VERSION in known and "log_id" in known:
+            return int(known[VERSION])
     elif connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
         return 0
     raise Unavailable(
@@ -138,7 +154,9 @@ def migrate(
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(own("set_meta"), ("log_id", log_id))
                 connection.execute(own("set_meta"), ("made_at", made_at))
-            connection.execute(own("set_meta"), (_VERSION, str(step.number)))
+            connection.execute(own("set_meta"), (VERSION, str(step.number)))
+            if step.lowest:
+                connection.execute(own("set_meta"), (LOWEST, str(step.lowest)))
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:

@@ -11,7 +11,6 @@ A log belongs to the event loop that it was opened on.
 
 import asyncio
 import contextlib
-import re
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,8 @@ from typing import Any, TypeVar, cast
 from ekiden.kernel import limits
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.cursors import Cursor
-from ekiden.kernel.errors import CommandInFlight, TooMany, Unavailable
+from ekiden.kernel.errors import Unavailable
+from ekiden.log.appending import LOG_TABLES, closing, running, too_many
 from ekiden.log.lock import DataLock
 from ekiden.log.port import Command, Event, Follower, Health, Question, Row, Verb, Written
 from ekiden.log.sqlite_connection import (
@@ -35,11 +35,9 @@ from ekiden.log.sqlite_connection import (
     translated,
 )
 from ekiden.log.sqlite_files import copy_database
-from ekiden.log.sqlite_writer import Chore, ChoreJob, Job, Outcome, Writer, reused
+from ekiden.log.sqlite_writer import Chore, ChoreJob, Job, Outcome, Writer
 
 T = TypeVar("T")
-
-_LOG_TABLES = re.compile(r"\b(events|event_topics|commands|teams)\b", re.IGNORECASE)
 
 
 class SqliteReading:
@@ -87,7 +85,7 @@ class SqliteLog:
         self._writer = Writer(
             connection,
             self._queries,
-            frozenset(name for name, text in queries.items() if _LOG_TABLES.search(text)),
+            frozenset(name for name, text in queries.items() if LOG_TABLES.search(text)),
             clock=clock,
             loop=self._loop,
             settle=self._settle,
@@ -109,21 +107,12 @@ class SqliteLog:
     async def write(self, team_id: str, verb: Verb, *, command: Command | None = None) -> Written:
         self._check_open()
         if self._waiting >= limits.LOG_WAITING_COMMANDS_MAX:
-            raise TooMany(
-                "Too many commands wait for the log already.",
-                max=limits.LOG_WAITING_COMMANDS_MAX,
-                retry_after_s=1,
-            )
+            raise too_many("commands", limits.LOG_WAITING_COMMANDS_MAX)
         if command is not None:
             key = (team_id, command.principal_id, command.id)
-            running = self._in_flight.get(key)
-            if running is not None:
-                if running != command.digest:
-                    raise reused()
-                raise CommandInFlight(
-                    "The same command is being carried out at this moment.",
-                    hint="Send it again to get its answer.",
-                )
+            digest_running = self._in_flight.get(key)
+            if digest_running is not None:
+                raise running(digest_running, command.digest)
             self._in_flight[key] = command.digest
         self._waiting += 1
         answered: asyncio.Future[Written] = self._loop.create_future()
@@ -216,7 +205,7 @@ class SqliteLog:
 
     def _check_open(self) -> None:
         if self._closing:
-            raise Unavailable("The log is closing.", hint="Try again when Ekiden is up.")
+            raise closing()
 
     def _settle(self, outcomes: Sequence[Outcome], events: Sequence[tuple[str, Event]], fault: str | None) -> None:
         """On the loop, after a batch: first those who follow, then those who wait."""
@@ -266,11 +255,7 @@ class SqliteLog:
     async def _read(self, look: Callable[[sqlite3.Connection], T], *, snapshot: bool = True) -> T:
         self._check_open()
         if self._asking >= limits.LOG_WAITING_QUESTIONS_MAX:
-            raise TooMany(
-                "Too many questions wait for the log already.",
-                max=limits.LOG_WAITING_QUESTIONS_MAX,
-                retry_after_s=1,
-            )
+            raise too_many("questions", limits.LOG_WAITING_QUESTIONS_MAX)
         self._asking += 1
         try:
             return await self._loop.run_in_executor(self._pool, self._look, look, snapshot)

@@ -17,15 +17,13 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
-
-import msgspec
+from dataclasses import dataclass, field
+from typing import Any
 
 from ekiden.kernel import limits
-from ekiden.kernel.canonical import whole_text
 from ekiden.kernel.clock import Clock, iso
-from ekiden.kernel.errors import CommandReused, EkidenError, TooLarge
+from ekiden.kernel.errors import EkidenError
+from ekiden.log.appending import as_text, encoded, new_event, reused
 from ekiden.log.port import Actor, Command, Event, Row, Verb, Written
 from ekiden.log.sqlite_connection import (
     Queries,
@@ -37,9 +35,6 @@ from ekiden.log.sqlite_connection import (
     select_rows,
     unavailable,
 )
-
-_encoder = msgspec.json.Encoder()
-
 
 Chore = Callable[[sqlite3.Connection], object]
 """Work of the log itself on the writer's connection, outside any batch."""
@@ -125,28 +120,10 @@ class SqliteTransaction:
 
     def append(self, kind: str, body: object, *, topics: Sequence[str], actor: Actor) -> int:
         self._check_open()
-        if isinstance(body, bytes):
-            body.decode()  # what is not text must fail here, not in the batch's commit
-            text = body
-        else:
-            text = encoded(body)
-        if len(text) > limits.EVENT_BODY_BYTES_MAX:
-            raise TooLarge(
-                f"An event may hold {limits.EVENT_BODY_BYTES_MAX} bytes, this one has {len(text)}.",
-                size=len(text),
-                max=limits.EVENT_BODY_BYTES_MAX,
-            )
-        chosen = tuple(dict.fromkeys(topics))
-        joined = " ".join(chosen)
-        if not 0 < len(chosen) <= limits.EVENT_TOPICS_MAX or len(joined.split()) != len(chosen):
-            raise ValueError(f"an event has 1 to {limits.EVENT_TOPICS_MAX} topics without spaces, not {chosen!r}")
-        if not (joined.isascii() and kind.isascii()):
-            raise ValueError(f"kinds and topics are made here, in ASCII; not {kind!r} on {chosen!r}")
-        if not actor.name.isascii():
-            actor = replace(actor, name=whole_text(actor.name))
         seq = self._writer.head(self.team_id) + 1
+        event = new_event(seq, kind, body, topics=topics, actor=actor, at=self.now)
         self._writer.heads[self.team_id] = seq
-        self._writer.batch.events.append((self.team_id, Event(seq, kind, chosen, self.now, actor, text)))
+        self._writer.batch.events.append((self.team_id, event))
         return seq
 
     def end(self) -> None:
@@ -372,7 +349,7 @@ class Writer:
         transaction = SqliteTransaction(self, job.team_id, self._now_text())
         try:
             value = drive(job.verb(transaction))
-            answer = value if isinstance(value, bytes) else encoded(value)
+            answer = as_text(value) if isinstance(value, bytes) else encoded(value)
             answer_text = str(answer, "utf-8")
             transaction.end()
         except BaseException as error:  # it belongs to this command's caller and spoils no other
@@ -454,29 +431,3 @@ class Writer:
         except RuntimeError:
             # The loop was closed under the log: nobody is left to be told, and what is committed stays.
             return
-
-
-def encoded(value: object) -> bytes:
-    """`value` as JSON. Lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
-    try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError:
-        return _encoder.encode(_whole(msgspec.to_builtins(value)))
-
-
-def reused() -> CommandReused:
-    """That a command id came again with another body."""
-    return CommandReused(
-        "This command id was used before with another body.",
-        hint="Take a new Command-Id for a new command.",
-    )
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, str):
-        return whole_text(value)
-    if isinstance(value, list):
-        return [_whole(entry) for entry in cast("list[Any]", value)]
-    if isinstance(value, dict):
-        return {_whole(key): _whole(entry) for key, entry in cast("dict[Any, Any]", value).items()}
-    return value

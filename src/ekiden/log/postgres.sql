@@ -1,0 +1,75 @@
+-- The log's own statements where Postgres takes many rows at once, as arrays, or locks.
+
+-- name: lock_team
+-- Takes a team for one commit and gives its head; no row for a team that has none yet.
+SELECT head FROM teams WHERE team_id = :team_id FOR UPDATE;
+
+-- name: add_team
+-- Gives a team its row.
+INSERT INTO teams (team_id, head) VALUES (:team_id, 0) ON CONFLICT (team_id) DO NOTHING;
+
+-- name: heads
+-- How far each team is.
+SELECT team_id, head FROM teams;
+
+-- name: answers
+-- What these commands of a team were answered.
+SELECT c.principal_id, c.command_id, c.digest, c.answer, c.seq, c.done_at_s
+FROM unnest(:principal_ids::text[], :command_ids::text[]) AS w (principal_id, command_id)
+JOIN commands AS c
+    ON c.team_id = :team_id AND c.principal_id = w.principal_id AND c.command_id = w.command_id;
+
+-- name: add_events
+-- Adds events of a team, with what finds them by topic.
+WITH added AS (
+    INSERT INTO events (team_id, seq, kind, topics, at, actor_id, actor_key, actor_name, body)
+    SELECT :team_id, e.* FROM unnest(:seqs::bigint[], :kinds::text[], :topics::text[], :ats::text[],
+        :actor_ids::text[], :actor_keys::text[], :actor_names::text[], :bodies::text[]) AS e
+)
+INSERT INTO event_topics (team_id, topic, seq)
+SELECT :team_id, t.* FROM unnest(:topic_names::text[], :topic_seqs::bigint[]) AS t;
+
+-- name: add_answers
+-- Keeps what commands of a team were answered; replaces answers that were too old to count.
+INSERT INTO commands (team_id, principal_id, command_id, digest, answer, seq, done_at_s)
+SELECT :team_id, c.* FROM unnest(:principal_ids::text[], :command_ids::text[], :digests::text[],
+    :answers::text[], :seqs::bigint[], :done_at_s::bigint[]) AS c
+ON CONFLICT (team_id, principal_id, command_id) DO UPDATE
+SET digest = excluded.digest, answer = excluded.answer, seq = excluded.seq, done_at_s = excluded.done_at_s;
+
+-- name: end_batch
+-- Moves a team's head and says which commit this is.
+WITH moved AS (
+    UPDATE teams SET head = :head WHERE team_id = :team_id AND head <> :head
+)
+INSERT INTO batches (team_id, node_id, batch_id, at_s) VALUES (:team_id, :node_id, :batch_id, :at_s)
+ON CONFLICT (team_id, node_id) DO UPDATE SET batch_id = excluded.batch_id, at_s = excluded.at_s;
+
+-- name: last_batch
+-- The last commit of a node for a team.
+SELECT batch_id FROM batches WHERE team_id = :team_id AND node_id = :node_id;
+
+-- name: forget_batches
+-- Drops what nodes that are gone for long left.
+DELETE FROM batches WHERE at_s < :before;
+
+-- name: bounds
+-- The seqs of a team's oldest event that is still held, and of its newest.
+SELECT (SELECT min(seq) FROM events WHERE team_id = :team_id) AS oldest,
+    (SELECT head FROM teams WHERE team_id = :team_id) AS head;
+
+-- name: events_of_topics
+-- Events with one of these topics after a seq, in order. Each topic gives at most the limit from a range of its own,
+-- so that the work is bounded however long the log is.
+SELECT e.seq, e.kind, e.topics, e.at, e.actor_id, e.actor_key, e.actor_name, e.body
+FROM (
+    SELECT DISTINCT f.seq
+    FROM unnest(:topic_names::text[]) AS n (topic)
+    CROSS JOIN LATERAL (
+        SELECT t.seq FROM event_topics AS t
+        WHERE t.team_id = :team_id AND t.topic = n.topic AND t.seq > :after ORDER BY t.seq LIMIT :most
+    ) AS f
+    ORDER BY f.seq LIMIT :most
+) AS wanted
+JOIN events AS e ON e.team_id = :team_id AND e.seq = wanted.seq
+ORDER BY e.seq;
