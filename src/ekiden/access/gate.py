@@ -13,7 +13,7 @@ from ekiden.access.verbs import MadeKey, RefusedRequest
 from ekiden.kernel import limits
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.errors import TooMany, Unauthenticated, Unavailable
-from ekiden.kernel.ids import Prefix, new_id
+from ekiden.kernel.ids import Prefix, derived_id
 from ekiden.log.port import Log, Reading, Transaction
 
 _DAY_S = 24 * 3600.0
@@ -95,11 +95,12 @@ async def home_team_of(log: Log) -> str:
     return await log.ask("", question)
 
 
-async def open_home(log: Log, clock: Clock, *, local_key: str = "") -> tuple[str, str]:
+async def open_home(log: Log, clock: Clock, *, local_key: str = "", alone: bool = True) -> tuple[str, str]:
     """Makes sure that the hub has a team, an owner and a key for this computer's command line.
 
     `local_key` is what the key file holds, "" if there is none. Returns (team id, key): the key is `local_key`
     again if it is still valid, else a new one, to be put into the key file (mode 0600); it is nowhere else.
+    `alone` is false where other nodes may use the same log, and may start for the first time at this very moment.
     """
     if local_key:
         now = iso(clock.now())
@@ -113,11 +114,11 @@ async def open_home(log: Log, clock: Clock, *, local_key: str = "") -> tuple[str
             pass  # lost, revoked, or of a database that was there before
         else:
             return identity.team_id, local_key
-    team_id = await home_team_of(log) or new_id(Prefix.TEAM)
+    team_id = await home_team_of(log) or derived_id(Prefix.TEAM, log.log_id)
     key = new_key()
 
     async def verb(tx: Transaction) -> MadeKey:
-        return await verbs.bootstrap(tx, secret_digest=key.digest)
+        return await verbs.bootstrap(tx, secret_digest=key.digest, alone=alone)
 
     await log.write(team_id, verb)
     return team_id, key.text

@@ -99,9 +99,10 @@ async def home_team(reading: Reading) -> str:
     return row["team_id"] if row is not None else ""
 
 
-async def bootstrap(tx: Transaction, *, secret_digest: str) -> MadeKey:
+async def bootstrap(tx: Transaction, *, secret_digest: str, alone: bool = True) -> MadeKey:
     """At a team's first start: makes the team, its owner and the key of this computer's command line. Later: ends
-    that key and makes a new one for the same owner (who can read the data folder owns the hub anyway)."""
+    that key and makes a new one for the same owner (who can read the data folder owns the hub anyway). Where the hub
+    is not `alone` on its log, each of its nodes has such a key, and none ends another's."""
     if await tx.row("access.team", team_id=tx.team_id) is None:
         await tx.run("access.add_team", team_id=tx.team_id, made_at=tx.now)
     owner = await tx.row("access.owner", team_id=tx.team_id)
@@ -109,7 +110,7 @@ async def bootstrap(tx: Transaction, *, secret_digest: str) -> MadeKey:
         principal_id = await principals.add_principal(tx, Kind.PERSON, _OWNER_NAME)
     else:
         principal_id = str(owner["principal_id"])
-        for row in await tx.rows("access.local_keys", team_id=tx.team_id):
+        for row in await tx.rows("access.local_keys", team_id=tx.team_id) if alone else ():
             await _end_key(tx, row["key_id"], Actor(principal_id, "", _LOCAL_ACTOR_NAME), reason="replaced")
     key_id = await principals.add_key(
         tx,

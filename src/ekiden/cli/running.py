@@ -103,6 +103,7 @@ async def _serve(home: Path, options: argparse.Namespace) -> Serving:
     port = _port(address) if options.port is None else options.port
     allowed = tuple(filter(None, (lan_address(), socket.gethostname()))) if options.lan else ()
     settings = Settings(home=home, address=address, port=port, allowed_hosts=allowed, url=options.url)
+    settings = settings.told_by(os.environ)
     try:
         return await start_serving(await open_hub(settings, SystemClock()))
     except StoreHeld as error:

@@ -139,10 +139,16 @@ class Bus(Protocol):
 
     node_id: str
     """Of this node; another one at each start."""
-    connected: bool
-    """Whether messages go out and come in at this moment."""
-    dropped: int
-    """Messages that could not go out."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether messages go out and come in at this moment."""
+        ...
+
+    @property
+    def dropped(self) -> int:
+        """Messages that could not go out."""
+        ...
 
     async def open(self, ear: Ear) -> None:
         """Begins to carry. Returns after a bounded time even if the bus cannot be reached: it goes on trying."""

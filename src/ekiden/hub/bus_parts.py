@@ -1,8 +1,8 @@
 """Messages in parts, for a bus whose own messages are smaller than what nodes have to tell.
 
-A message that fits goes as it is, after a zero byte. A larger one goes in parts: a one byte, 16 letters that name
-it, and the numbers of the part and of all parts. Parts of one node arrive in order; a message of which one is
-missing is dropped when its place is needed.
+A message that fits goes as it is, after an `=`. A larger one goes in parts: a `+`, 16 letters that name it, and the
+numbers of the part and of all parts. Parts of one node arrive in order; a message of which one is missing is dropped
+when its place is needed.
 """
 
 import secrets
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from ekiden.kernel.limits import BUS_PARTS_WAITING_MAX, BUS_WAITING_BYTES_MAX
 
-_WHOLE = b"\x00"
-_PART = b"\x01"
+_WHOLE = b"="
+_PART = b"+"
 _NAME_BYTES = 16
 _HEAD_BYTES = 1 + _NAME_BYTES + 8
 

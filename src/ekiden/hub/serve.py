@@ -78,7 +78,9 @@ class Serving:
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        """Tells streams that the hub goes, finishes requests, closes the sockets and then the log."""
+        """Tells streams to go on elsewhere, finishes requests, closes the sockets and then the log."""
+        if self.hub.neighbours is not None:
+            await self.hub.drain(self.hub.settings.drain_s)
         await self.hub.streams.close(SHUTDOWN_S / 2)
         self._server.should_exit = True
         try:

@@ -1,11 +1,15 @@
 """Where a hub keeps its data, where it listens, and which names it answers to."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ekiden.kernel.errors import Invalid
+
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 DEFAULT_PORT = 7433
+_DAY_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +22,24 @@ class Settings:
     port: int = DEFAULT_PORT
     allowed_hosts: tuple[str, ...] = ()
     url: str = ""
+    database_url: str = ""
+    """Where the log lies if not in a file: `postgresql://…`."""
+    nats_url: str = ""
+    """What several nodes tell each other through, instead of the database's NOTIFY."""
+    events_kept_s: float = 0.0
+    """How long events are held; 0 for ever."""
+    drain_s: float = 0.0
+    """How long a node that ends says so on `/readyz` before it closes streams."""
 
     @property
     def database(self) -> Path:
+        """The file with the log, where it lies in one."""
         return self.home / "ekiden.db"
+
+    @property
+    def location(self) -> str:
+        """Where the log lies, as `log.open.open_log` takes it."""
+        return self.database_url or str(self.database)
 
     @property
     def local_key(self) -> Path:
@@ -45,3 +63,29 @@ class Settings:
             return self.url
         name = self.address if self.address.strip("0.:") else "127.0.0.1"
         return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+    def told_by(self, environment: Mapping[str, str]) -> "Settings":
+        """With what the environment says: `EKIDEN_DATABASE_URL`, `EKIDEN_NATS_URL`, `EKIDEN_EVENTS_KEPT_DAYS`,
+        `EKIDEN_DRAIN_S`.
+
+        Raises:
+            Invalid: for a number that is none.
+        """
+        return replace(
+            self,
+            database_url=environment.get("EKIDEN_DATABASE_URL", self.database_url),
+            nats_url=environment.get("EKIDEN_NATS_URL", self.nats_url),
+            events_kept_s=_number(environment, "EKIDEN_EVENTS_KEPT_DAYS", self.events_kept_s / _DAY_S) * _DAY_S,
+            drain_s=_number(environment, "EKIDEN_DRAIN_S", self.drain_s),
+        )
+
+
+def _number(environment: Mapping[str, str], name: str, default: float) -> float:
+    text = environment.get(name, "")
+    try:
+        number = float(text) if text else default
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise Invalid(f"{name}={text[:40]!r} is not a number from 0 on.")
+    return number

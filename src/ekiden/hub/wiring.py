@@ -6,17 +6,22 @@ from pathlib import Path
 from ekiden.access import routes as access_routes
 from ekiden.access.gate import AccessGate, open_home
 from ekiden.hub.app import Hub, Rooms, build
+from ekiden.hub.bus import Bus, new_node_id
+from ekiden.hub.bus_link import nats_bus, notify_bus
+from ekiden.hub.chores import Chores
 from ekiden.hub.pages import own_pages
 from ekiden.hub.settings import Settings
+from ekiden.hub.tidying import own_chores
 from ekiden.kernel.clock import Clock
 from ekiden.log.open import open_log
 from ekiden.log.port import Log, Transaction
 from ekiden.log.queries import joined, room_queries
+from ekiden.log.wakeups_nats import NatsWakeups
 from ekiden.sessions import routes as sessions_routes
 from ekiden.sessions import verbs as sessions_verbs
 
 _PRIVATE_FILE = 0o600
-ROOMS = ("ekiden.access", "ekiden.sessions")
+ROOMS = ("ekiden.access", "ekiden.sessions", "ekiden.hub")
 ENDPOINTS = (*access_routes.ENDPOINTS, *sessions_routes.ENDPOINTS)
 """All places of all rooms."""
 
@@ -33,16 +38,21 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         Unavailable: if the folder cannot be used.
     """
     queries = joined(*(room_queries(room) for room in ROOMS))
-    log = await open_log(str(settings.database), clock=clock, queries=queries)
+    wakeups = NatsWakeups(settings.nats_url) if settings.nats_url and settings.database_url else None
+    log = await open_log(settings.location, clock=clock, queries=queries, wakeups=wakeups)
     try:
+        if wakeups is not None:
+            await wakeups.open(log.log_id)
         held = _read_key(settings.local_key)
-        team_id, key = await open_home(log, clock, local_key=held)
+        team_id, key = await open_home(log, clock, local_key=held, alone=not settings.database_url)
         if key != held:
             _write_key(settings.local_key, key)
         hosts_before = await log.ask(team_id, sessions_verbs.hosts_marked_here)
     except BaseException:
         await log.close()
         raise
+    bus = _bus(settings, log.log_id)
+    owner = bus.node_id if bus is not None else new_node_id()
     rooms = Rooms(
         ENDPOINTS,
         AccessGate(log, clock),
@@ -51,8 +61,19 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         hosts_before=hosts_before,
         pages=own_pages(),
         announce=log.announce,
+        bus=bus,
+        chores=Chores(log, team_id, owner, clock, own_chores(clock, settings.events_kept_s)),
     )
     return build(settings, log, clock, rooms)
+
+
+def _bus(settings: Settings, log_id: str) -> Bus | None:
+    """What this node tells others through; None where the log is in a file, which has one node."""
+    if not settings.database_url:
+        return None
+    if settings.nats_url:
+        return nats_bus(settings.nats_url, log_id)
+    return notify_bus(settings.database_url, log_id)
 
 
 class _Connections:

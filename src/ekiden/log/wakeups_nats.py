@@ -14,8 +14,8 @@ Woken = Callable[[str, int], None]
 class NatsWakeups:
     """See `wakeups.Wakeups`. Of one hub, named by its log's id."""
 
-    def __init__(self, url: str, log_id: str) -> None:
-        self._subject = f"ekiden.{log_id}.wake"
+    def __init__(self, url: str) -> None:
+        self._subject = ""
         self._link = NatsLink(url, name="ekiden-wakeups")
         self._woken: list[Woken] = []
 
@@ -24,10 +24,13 @@ class NatsWakeups:
         """Whether NATS is there at this moment."""
         return self._link.connected
 
-    async def open(self) -> None:
-        """Raises:
-        Unavailable: if the client for NATS is not installed.
+    async def open(self, log_id: str) -> None:
+        """Begins to carry; before, nothing is told. `log_id` is known once the log is open.
+
+        Raises:
+            Unavailable: if the client for NATS is not installed.
         """
+        self._subject = f"ekiden.{log_id}.wake"
         self._link.subscribe(self._subject, self._take)
         await self._link.open()
 
