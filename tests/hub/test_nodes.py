@@ -1,4 +1,4 @@
-"""Several nodes of one hub: what crosses between them, over each bus, and what is left when a bus or a node goes."""
+"""Several nodes of one hub: what crosses between them, over each bus, and what is left when a bus or node goes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -83,9 +83,9 @@ async def grown_at(node: House) -> dict[str, tuple[int, str]]:
 
 async def see(node: House, expected: dict[str, tuple[int, str]]) -> None:
     """Waits until the node knows exactly these growing items."""
-    async with asyncio.timeout(10):
-        while await grown_at(node) != expected:
-            await asyncio.sleep(0.005)
+    growing = node.hub.live(TEAM).growing
+    await until(lambda: {one.item_id: (one.count, one.text) for one in growing.of(SESSION)} == expected)
+    assert await grown_at(node) == expected
 
 
 async def test_a_turn_is_seen_growing_at_every_node_and_whole_by_whoever_comes_late(ground: Ground) -> None:
@@ -239,22 +239,24 @@ async def test_silence_means_nothing_while_the_bus_is_away(monkeypatch: pytest.M
     monkeypatch.setattr(neighbours, "NODE_AWAY_AFTER_S", 0.4)
     monkeypatch.setattr(neighbours, "BUS_BEAT_S", 0.1)
     with NatsServer() as server:
-        async with Ground("nats", server.url).nodes(2) as (a, b):
-            async with a.follow(f"host:{HOST_ID}", HOST_KEY) as stream:
-                await stream.until("stream.hello")
-                await until(lambda: b.hub.live(TEAM).hosts.here(HOST_ID))
-                assert b.hub.neighbours is not None
-                bus = b.hub.neighbours.bus
-                server.stop()
-                await until(lambda: not bus.connected)
-                await feed(a, grew(0, "told while NATS was away"))
-                await asyncio.sleep(1)
-                assert b.hub.live(TEAM).hosts.here(HOST_ID)
-                assert (await b.ask("GET", "/readyz"))[0] == 200
-                await asyncio.to_thread(server.start)
-                await until(lambda: bus.connected)
-                await see(b, {"itm_a": (1, "told while NATS was away")})
-                assert a.hosts == [(HOST_ID, True)]
+        async with (
+            Ground("nats", server.url).nodes(2) as (a, b),
+            a.follow(f"host:{HOST_ID}", HOST_KEY) as stream,
+        ):
+            await stream.until("stream.hello")
+            await until(lambda: b.hub.live(TEAM).hosts.here(HOST_ID))
+            assert b.hub.neighbours is not None
+            bus = b.hub.neighbours.bus
+            server.stop()
+            await until(lambda: not bus.connected)
+            await feed(a, grew(0, "told while NATS was away"))
+            await asyncio.sleep(1)
+            assert b.hub.live(TEAM).hosts.here(HOST_ID)
+            assert (await b.ask("GET", "/readyz"))[0] == 200
+            await asyncio.to_thread(server.start)
+            await until(lambda: bus.connected)
+            await see(b, {"itm_a": (1, "told while NATS was away")})
+            assert a.hosts == [(HOST_ID, True)]
 
 
 async def test_a_holder_puts_right_what_the_log_says_of_its_host() -> None:

@@ -1,8 +1,8 @@
 """Messages in parts, for a bus whose own messages are smaller than what nodes have to tell.
 
-A message that fits goes as it is, after an `=`. A larger one goes in parts: a `+`, 16 letters that name it, and the
-numbers of the part and of all parts. Parts of one node arrive in order; a message of which one is missing is dropped
-when its place is needed.
+A message that fits goes as it is, after an `=`. A larger one goes in parts: a `+`, 16 letters that name it, and
+the numbers of the part and of all parts. Parts of one node arrive in order; a message of which one is missing is
+dropped when its place is needed.
 """
 
 import secrets

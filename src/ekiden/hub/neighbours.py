@@ -410,8 +410,11 @@ class Neighbours:
         """The bus carries again: the others are met anew, and asked for what was missed."""
         self._rest()
         self.bus.tell(self._here(asks=True))
+        self._ask_for_growing()
+
+    def _ask_for_growing(self, node_id: str = "") -> None:
         for team_id, team in self._teams.items():
-            self.bus.tell(GrowingWanted(team.live.growing.counts()), team_id=team_id)
+            self.bus.tell(GrowingWanted(team.live.growing.counts()), team_id=team_id, to=node_id)
 
     def heard(self, node_id: str, team_id: str, message: Message) -> None:
         """A message of another node."""
@@ -422,8 +425,7 @@ class Neighbours:
             return
         if node is None:
             node = self._nodes[node_id] = _Node(self.clock.monotonic())
-            for known_id, team in self._teams.items():
-                self.bus.tell(GrowingWanted(team.live.growing.counts()), team_id=known_id, to=node_id)
+            self._ask_for_growing(node_id)
         node.heard_at = self.clock.monotonic()
         if isinstance(message, NodeHere):
             self._hear_node(node_id, node, message)
@@ -435,6 +437,7 @@ class Neighbours:
         self._heard.set()
         if message.asks:
             self.bus.tell(self._here(), to=node_id)
+            self._ask_for_growing(node_id)  # it may have heard what we have not while it was away
         hosts = {(team_id, host_id) for team_id, of_team in message.hosts.items() for host_id in of_team}
         gone, new = node.hosts - hosts, hosts - node.hosts
         node.hosts = hosts
