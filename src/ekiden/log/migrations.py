@@ -1,7 +1,7 @@
 """The schema, as numbered files that are applied in order, each in one transaction.
 
-`schema/NNNN_name.sql` holds what all engines share; `NNNN_name.sqlite.sql` or `NNNN_name.postgres.sql` beside it what
-differs. A database remembers the number that it is at. One from a newer Ekiden is refused and not touched.
+`schema/NNNN_name.sql` holds what all engines share; `NNNN_name.sqlite.sql` or `NNNN_name.postgres.sql` beside it
+what differs. A database remembers the number that it is at. One from a newer Ekiden is refused and not touched.
 
 Where several nodes use one database, they are upgraded one by one, so there are two kinds of steps:
 - a step that only adds: programs that do not know it go on working beside it. Nothing marks it;
@@ -28,8 +28,8 @@ LOWEST = "schema_lowest"
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step of the schema: its number, its name, and the statements in order. `lowest` is the step that a program
-    must at least know to use the database after this one; 0 if any may."""
+    """One step of the schema: its number, its name, and the statements in order. `lowest` is the step that a
+    program must at least know to use the database after this one; 0 if any may."""
 
     number: int
     name: str
