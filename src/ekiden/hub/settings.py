@@ -1,6 +1,6 @@
 """Where a hub keeps its data, where it listens, and which names it answers to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,13 +11,15 @@ DEFAULT_PORT = 7433
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`allowed_hosts` are further names that the door answers to (`pc.lan`, `pc.lan:7433`, `192.168.1.7`); a
-    name without a port stands for any port. `url` is what people open; made from the address if empty."""
+    name without a port stands for any port. `url` is what people open; made from the address if empty.
+    `database_url` names a database of Postgres for the log; without it the log is in `home`."""
 
     home: Path
     address: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     allowed_hosts: tuple[str, ...] = ()
     url: str = ""
+    database_url: str = field(default="", repr=False)
 
     @property
     def database(self) -> Path:

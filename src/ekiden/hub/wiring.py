@@ -8,10 +8,12 @@ from ekiden.access.gate import AccessGate, open_home
 from ekiden.hub.app import Hub, Rooms, build
 from ekiden.hub.pages import own_pages
 from ekiden.hub.settings import Settings
-from ekiden.kernel.clock import Clock
+from ekiden.kernel.clock import Clock, iso
+from ekiden.log.lock import take_lock
 from ekiden.log.open import open_log
 from ekiden.log.port import Log, Transaction
 from ekiden.log.queries import joined, room_queries
+from ekiden.log.sqlite_files import make_private_folder
 from ekiden.sessions import routes as sessions_routes
 from ekiden.sessions import verbs as sessions_verbs
 
@@ -33,7 +35,17 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         Unavailable: if the folder cannot be used.
     """
     queries = joined(*(room_queries(room) for room in ROOMS))
-    log = await open_log(str(settings.database), clock=clock, queries=queries)
+    if settings.database_url:
+        make_private_folder(settings.home)
+        # The data is elsewhere, but one hub to a home still: it has the key, and says where it answers.
+        lock = take_lock(settings.database, since=iso(clock.now()))
+        try:
+            log = await open_log(settings.database_url, clock=clock, queries=queries, lock=lock)
+        except BaseException:
+            lock.release()
+            raise
+    else:
+        log = await open_log(str(settings.database), clock=clock, queries=queries)
     try:
         held = _read_key(settings.local_key)
         team_id, key = await open_home(log, clock, local_key=held)
