@@ -486,7 +486,7 @@ async def test_a_question_that_fails_tells_its_own_error(log):
 
 
 async def test_a_question_that_would_write_is_a_mistake_in_the_program(log):
-    with pytest.raises(Exception, match="read.?only"):
+    with pytest.raises(Exception, match=r"read.?only"):
         await log.ask(TEAM, lambda reading: reading.rows("test.put", name="a", value="1"))
     assert await value(log, "a") is None
     assert (await log.write(TEAM, appends())).seq == 1

@@ -35,6 +35,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "pair": Entry("pair", "let a phone or another browser in"),
         "keys": Entry("keys", "list, make and revoke keys"),
         "backup": Entry("backup", "write a consistent copy of the data, also while running"),
+        "move": Entry("move", "copy the log into Postgres, or back into a file, while Ekiden is stopped"),
         "restore": Entry("restore", "put a backup in the place of the data"),
     },
 }

@@ -1,10 +1,12 @@
 """Backup and restore of Ekiden's databases as one tar file.
 
-A backup is taken from a running hub without asking it: SQLite's own online copy sees one committed state. A
-restore checks everything before it touches anything, moves what was there aside, and gives the log a new name,
-so that a client's old cursor is known to be of another history.
+A backup is taken from a running hub without asking it: SQLite's own online copy, or one transaction of Postgres,
+sees one committed state. It has one form, whichever engine it is taken from, and is restored into either. A
+restore checks everything before it touches anything, moves what was there aside, and gives the log a new name, so
+that a client's old cursor is known to be of another history.
 """
 
+import asyncio
 import contextlib
 import os
 import sqlite3
@@ -16,8 +18,9 @@ from pathlib import Path
 from ekiden.cli.place import DATABASE
 from ekiden.kernel.clock import SystemClock
 from ekiden.kernel.errors import Conflict, Invalid, NotFound, Unavailable
+from ekiden.log.backup import check_backup, place_aside, set_aside
 from ekiden.log.backup import restore as restore_log
-from ekiden.log.backup import set_aside
+from ekiden.log.move import copy_out, restore_in
 from ekiden.log.sqlite_files import copy_database, make_private_folder, sync_file
 
 HOST_DATABASE = "host.db"
@@ -41,24 +44,28 @@ class Restored:
     kept: str
 
 
-def back_up(home: Path, target: Path) -> BackedUp:
-    """Writes the databases below `home` into the new file `target`, whole or not at all, mode 0600.
+def back_up(home: Path, target: Path, database_url: str = "") -> BackedUp:
+    """Writes the databases below `home`, or the log at `database_url` and the rest below `home`, into the new file
+    `target`, whole or not at all, mode 0600.
 
     Raises:
         NotFound: if there is no data.
         Conflict: if `target` exists.
         Unavailable: if the disk refuses.
     """
-    if not (home / DATABASE).exists():
+    if not database_url and not (home / DATABASE).exists():
         raise NotFound(f"There is no data in {home}.", hint="`ekiden up` makes it; --home names another folder.")
     if target.exists():
         raise Conflict(f"{target} exists already.", hint="Name a file that does not exist yet.")
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         with tempfile.TemporaryDirectory(prefix=".ekiden-backup-", dir=target.parent) as folder:
-            names = [name for name in _DATABASES if (home / name).exists()]
+            names = [name for name in _DATABASES if (database_url and name == DATABASE) or (home / name).exists()]
             for name in names:
-                _copy(home / name, Path(folder) / name)
+                if database_url and name == DATABASE:
+                    asyncio.run(copy_out(database_url, Path(folder) / name))
+                else:
+                    _copy(home / name, Path(folder) / name)
             with contextlib.closing(
                 os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb")
             ) as file:
@@ -86,8 +93,9 @@ def _copy(source: Path, target: Path) -> None:
         connection.close()
 
 
-def restore(home: Path, backup: Path) -> Restored:
-    """Puts the databases in `backup` in the place of those below `home`.
+def restore(home: Path, backup: Path, database_url: str = "") -> Restored:
+    """Puts the databases in `backup` in the place of those below `home`; the log into `database_url`, if it is
+    given.
 
     Raises:
         NotFound, Invalid, Unavailable: if the file is not there, is no backup, or is damaged; then nothing has
@@ -101,7 +109,12 @@ def restore(home: Path, backup: Path) -> Restored:
         found = _unpacked(backup, folder)
         for file in found[1:]:
             _check_whole(folder / file)
-        kept = restore_log(folder / DATABASE, home / DATABASE, clock=SystemClock(), replace=True).kept
+        if database_url:
+            check_backup(folder / DATABASE)
+            kept_at = place_aside(home / DATABASE)
+            _, kept = asyncio.run(restore_in(folder / DATABASE, database_url, kept=kept_at))
+        else:
+            kept = restore_log(folder / DATABASE, home / DATABASE, clock=SystemClock(), replace=True).kept
         for file in found[1:]:
             set_aside(home / file)
             (folder / file).replace(home / file)

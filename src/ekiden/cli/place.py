@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ekiden.kernel.errors import Unauthenticated, Unavailable
+from ekiden.kernel.errors import Invalid, Unauthenticated, Unavailable
 
 if TYPE_CHECKING:
     from ekiden.client.plain import PlainClient
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LOCAL_KEY = "local.key"
 HOST_KEY = "host.key"
 DATABASE = "ekiden.db"
+POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
 
 def default_home() -> Path:
@@ -42,6 +43,29 @@ def home_of(options: argparse.Namespace) -> Path:
 def add_home_option(parser: argparse.ArgumentParser) -> None:
     """`--home`."""
     parser.add_argument("--home", type=Path, metavar="FOLDER", help="the data folder (default: $EKIDEN_HOME)")
+
+
+def add_database_option(parser: argparse.ArgumentParser) -> None:
+    """`--database`."""
+    parser.add_argument(
+        "--database",
+        default="",
+        metavar="URL",
+        help="keep the log in Postgres: postgresql://USER@HOST/NAME (default: $EKIDEN_DATABASE_URL; put a password"
+        " there only, for what stands on a command line is seen by others)",
+    )
+
+
+def database_url(options: argparse.Namespace) -> str:
+    """The Postgres database that the log is in; empty if it is in the data folder.
+
+    Raises:
+        Invalid: if it is the url of something else.
+    """
+    url: str = options.database or os.environ.get("EKIDEN_DATABASE_URL", "")
+    if url and not url.startswith(POSTGRES_SCHEMES):
+        raise Invalid("The database is named by postgresql://USER@HOST/NAME.", hint="Other databases do not fit.")
+    return url
 
 
 def add_door_options(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ from ekiden.cli.exit_codes import OK
 from ekiden.cli.host_key import HostKey, host_key_at_hub, read_host_key, write_host_key
 from ekiden.cli.link import print_link
 from ekiden.cli.network_address import lan_address
-from ekiden.cli.place import HOST_KEY, LOCAL_KEY, home_of, local_key, read_key
+from ekiden.cli.place import HOST_KEY, LOCAL_KEY, database_url, home_of, local_key, read_key
 from ekiden.cli.screen import Screen, line_of, visible
 from ekiden.cli.vendor_list import environment_of
 from ekiden.client.client import Client
@@ -102,7 +102,14 @@ async def _serve(home: Path, options: argparse.Namespace) -> Serving:
     address = "0.0.0.0" if options.lan else "127.0.0.1"  # noqa: S104 (only if the person asks for it)
     port = _port(address) if options.port is None else options.port
     allowed = tuple(filter(None, (lan_address(), socket.gethostname()))) if options.lan else ()
-    settings = Settings(home=home, address=address, port=port, allowed_hosts=allowed, url=options.url)
+    settings = Settings(
+        home=home,
+        address=address,
+        port=port,
+        allowed_hosts=allowed,
+        url=options.url,
+        database_url=database_url(options),
+    )
     settings = settings.told_by(os.environ)
     try:
         return await start_serving(await open_hub(settings, SystemClock()))

@@ -1,7 +1,7 @@
 """Where a hub keeps its data, where it listens, and which names it answers to."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,16 +15,16 @@ _DAY_S = 24 * 3600.0
 @dataclass(frozen=True, slots=True)
 class Settings:
     """`allowed_hosts` are further names that the door answers to (`pc.lan`, `pc.lan:7433`, `192.168.1.7`); a
-    name without a port stands for any port. `url` is what people open; made from the address if empty."""
+    name without a port stands for any port. `url` is what people open; made from the address if empty.
+    `database_url` names a database of Postgres for the log; without it the log is in `home`."""
 
     home: Path
     address: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     allowed_hosts: tuple[str, ...] = ()
     url: str = ""
-    database_url: str = ""
-    """Where the log lies if not in a file: `postgresql://…`."""
-    nats_url: str = ""
+    database_url: str = field(default="", repr=False)
+    nats_url: str = field(default="", repr=False)
     """What several nodes tell each other through, instead of the database's NOTIFY."""
     events_kept_s: float = 0.0
     """How long events are held; 0 for ever."""
@@ -35,11 +35,6 @@ class Settings:
     def database(self) -> Path:
         """The file with the log, where it lies in one."""
         return self.home / "ekiden.db"
-
-    @property
-    def location(self) -> str:
-        """Where the log lies, as `log.open.open_log` takes it."""
-        return self.database_url or str(self.database)
 
     @property
     def local_key(self) -> Path:
@@ -65,15 +60,13 @@ class Settings:
         return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
     def told_by(self, environment: Mapping[str, str]) -> "Settings":
-        """With what the environment says: `EKIDEN_DATABASE_URL`, `EKIDEN_NATS_URL`, `EKIDEN_EVENTS_KEPT_DAYS`,
-        `EKIDEN_DRAIN_S`.
+        """With what the environment says: `EKIDEN_NATS_URL`, `EKIDEN_EVENTS_KEPT_DAYS`, `EKIDEN_DRAIN_S`.
 
         Raises:
             Invalid: for a number that is none.
         """
         return replace(
             self,
-            database_url=environment.get("EKIDEN_DATABASE_URL", self.database_url),
             nats_url=environment.get("EKIDEN_NATS_URL", self.nats_url),
             events_kept_s=_number(environment, "EKIDEN_EVENTS_KEPT_DAYS", self.events_kept_s / _DAY_S) * _DAY_S,
             drain_s=_number(environment, "EKIDEN_DRAIN_S", self.drain_s),

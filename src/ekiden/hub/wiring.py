@@ -12,10 +12,12 @@ from ekiden.hub.chores import Chores
 from ekiden.hub.pages import own_pages
 from ekiden.hub.settings import Settings
 from ekiden.hub.tidying import own_chores
-from ekiden.kernel.clock import Clock
+from ekiden.kernel.clock import Clock, iso
+from ekiden.log.lock import take_lock
 from ekiden.log.open import open_log
 from ekiden.log.port import Log, Transaction
 from ekiden.log.queries import joined, room_queries
+from ekiden.log.sqlite_files import make_private_folder
 from ekiden.log.wakeups_nats import NatsWakeups
 from ekiden.sessions import routes as sessions_routes
 from ekiden.sessions import verbs as sessions_verbs
@@ -39,7 +41,17 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
     """
     queries = joined(*(room_queries(room) for room in ROOMS))
     wakeups = NatsWakeups(settings.nats_url) if settings.nats_url and settings.database_url else None
-    log = await open_log(settings.location, clock=clock, queries=queries, wakeups=wakeups)
+    if settings.database_url:
+        make_private_folder(settings.home)
+        # The data is elsewhere, but one hub to a home still: it has the key, and says where it answers.
+        lock = take_lock(settings.database, since=iso(clock.now()))
+        try:
+            log = await open_log(settings.database_url, clock=clock, queries=queries, lock=lock, wakeups=wakeups)
+        except BaseException:
+            lock.release()
+            raise
+    else:
+        log = await open_log(str(settings.database), clock=clock, queries=queries)
     try:
         if wakeups is not None:
             await wakeups.open(log.log_id)

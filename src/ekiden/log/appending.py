@@ -57,6 +57,8 @@ def as_text(body: bytes) -> bytes:
 
 def storable_text(text: str) -> str:
     """`text` as every engine can hold it: halves of surrogate pairs and NULs become U+FFFD."""
+    if text.isascii() and text.isprintable():
+        return text
     return whole_text(text).replace("\0", "\ufffd")
 
 

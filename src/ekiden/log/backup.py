@@ -116,17 +116,22 @@ def _copy_as_new_history(backup: Path, fresh: Path) -> str:
     return log_id
 
 
+def place_aside(database: Path) -> Path:
+    """A free name beside a database for what was there before a restore."""
+    number = 1
+    while True:
+        kept = database.with_name(f"{database.name}.before-restore" + (f"-{number}" if number > 1 else ""))
+        if not kept.exists():
+            return kept
+        number += 1
+
+
 def set_aside(database: Path) -> str:
     """Moves a database out of the way, with what is still in its side files; never over an earlier one. Returns
     its new place, or nothing if there is none."""
     if not database.exists():
         return ""
-    number = 1
-    while True:
-        kept = database.with_name(f"{database.name}.before-restore" + (f"-{number}" if number > 1 else ""))
-        if not kept.exists():
-            break
-        number += 1
+    kept = place_aside(database)
     for side in _SIDE_FILES:
         side_file = database.with_name(database.name + side)
         if side_file.exists():

@@ -1,7 +1,7 @@
 """The schema, as numbered files that are applied in order, each in one transaction.
 
-`schema/NNNN_name.sql` holds what all engines share; `NNNN_name.sqlite.sql` or `NNNN_name.postgres.sql` beside it what
-differs. A database remembers the number that it is at. One from a newer Ekiden is refused and not touched.
+`schema/NNNN_name.sql` holds what all engines share; `NNNN_name.sqlite.sql` or `NNNN_name.postgres.sql` beside it
+what differs. A database remembers the number that it is at. One from a newer Ekiden is refused and not touched.
 
 Where several nodes use one database, they are upgraded one by one, so there are two kinds of steps:
 - a step that only adds: programs that do not know it go on working beside it. Nothing marks it;
@@ -12,7 +12,7 @@ Where several nodes use one database, they are upgraded one by one, so there are
 import importlib.resources
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ekiden.kernel.errors import StoreNewer, Unavailable
@@ -24,12 +24,14 @@ _HAS_TABLE = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name =
 _POST = re.compile(r"\A-- post: (?P<lowest>\d{4})$", re.MULTILINE)
 VERSION = "schema_version"
 LOWEST = "schema_lowest"
+MOVING = "moving"
+"""What a database says while a log is being copied into it; see `log.move`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step of the schema: its number, its name, and the statements in order. `lowest` is the step that a program
-    must at least know to use the database after this one; 0 if any may."""
+    """One step of the schema: its number, its name, and the statements in order. `lowest` is the step that a
+    program must at least know to use the database after this one; 0 if any may."""
 
     number: int
     name: str
@@ -113,6 +115,16 @@ def version_of(connection: sqlite3.Connection) -> int:
     raise Unavailable(
         "The file is a database, but not one of Ekiden's.", hint="Name another file, or move this one away."
     )
+
+
+def refuse_half_moved(meta: Mapping[str, str]) -> None:
+    """Raises:
+    Unavailable: if a log was being copied into the database, and that has not ended.
+    """
+    if MOVING in meta:
+        raise Unavailable(
+            "A move into this database has not ended.", hint="Run the same `ekiden move` again: it goes on."
+        )
 
 
 def refuse_newer(version: int, newest: int) -> None:

@@ -30,14 +30,20 @@ def new_log_id() -> str:
 
 
 async def open_log(
-    location: str, *, clock: Clock, queries: Mapping[str, str], wakeups: Wakeups | None = None
+    location: str,
+    *,
+    clock: Clock,
+    queries: Mapping[str, str],
+    wakeups: Wakeups | None = None,
+    lock: DataLock | None = None,
 ) -> "SqliteLog | PostgresLog":
     """Opens the log at `location`; makes what is missing. That is a file, a new one in memory for `:memory:`, or a
     database of Postgres for `postgresql://…`.
 
     `queries` are the rooms' named queries (`log.queries.joined`). `announce` of the log tells the url at which the
     holder answers, once it is known. `wakeups` carry news between the nodes of one Postgres database, by NOTIFY if
-    nothing is given; the log closes them.
+    nothing is given; the log closes them. `lock` is on the home of a hub whose log is in Postgres; the log
+    announces the hub there, and lets it go when it is closed.
 
     Raises:
         StoreHeld: if another hub has the data.
@@ -46,7 +52,7 @@ async def open_log(
         Invalid: if the location is the url of something else.
     """
     if location.startswith(POSTGRES_SCHEMES):
-        return await _open_postgres(location, clock, queries, wakeups)
+        return await _open_postgres(location, clock, queries, wakeups, lock)
     if "://" in location:
         raise Invalid(
             "The database is named by a file, or by postgresql://USER@HOST/NAME.",
@@ -59,7 +65,7 @@ async def open_log(
 
 
 async def _open_postgres(
-    url: str, clock: Clock, queries: Mapping[str, str], wakeups: Wakeups | None
+    url: str, clock: Clock, queries: Mapping[str, str], wakeups: Wakeups | None, lock: DataLock | None
 ) -> "PostgresLog":
     try:
         from ekiden.log.postgres_open import open_postgres
@@ -70,7 +76,7 @@ async def _open_postgres(
             "Postgres needs a driver that is not installed.",
             hint="Install it with: pip install 'ekiden[postgres]'",
         ) from error
-    return await open_postgres(url, clock=clock, queries=queries, log_id=new_log_id(), wakeups=wakeups)
+    return await open_postgres(url, clock=clock, queries=queries, log_id=new_log_id(), wakeups=wakeups, lock=lock)
 
 
 def _prepare(path: Path | None, now: str) -> tuple[sqlite3.Connection, DataLock | None]:

@@ -26,6 +26,7 @@ from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.cursors import Cursor
 from ekiden.kernel.errors import Invalid, StoreNewer
 from ekiden.log.appending import LOG_TABLES, closing, running, too_many
+from ekiden.log.lock import DataLock
 from ekiden.log.port import Actor, Command, Event, Follower, Health, Question, Row, Verb, Written
 from ekiden.log.postgres_connection import (
     Asked,
@@ -99,13 +100,16 @@ class PostgresLog:
         queries: Mapping[str, str],
         clock: Clock,
         wakeups: Wakeups,
+        lock: DataLock | None = None,
     ) -> None:
-        """`schema` is the newest step that this program knows; `heads` how far each team is."""
+        """`schema` is the newest step that this program knows; `heads` how far each team is. `wakeups` are closed
+        and `lock` let go when the log is closed."""
         self.log_id = log_id
         self.health = Health()
         self._url = url
         self._schema = schema
         self._clock = clock
+        self._lock = lock
         self._loop = asyncio.get_running_loop()
         self._queries = Queries(queries)
         self._connections = Connections(url, changed=self._changed)
@@ -200,7 +204,10 @@ class PostgresLog:
         return Cursor(self.log_id, seq)
 
     def announce(self, url: str) -> None:
-        """Nobody has to be told: a second hub on the same database is another node, not a mistake."""
+        """Says at which url this hub answers, to the one who finds its home in use. A second hub on the same
+        database is another node, not a mistake."""
+        if self._lock is not None:
+            self._lock.announce(url)
 
     async def forget(self, team_id: str, before: int) -> int:
         """Drops the team's events with seq < `before` and returns how many there were. The head stays, so that
@@ -242,6 +249,8 @@ class PostgresLog:
         await self._wakeups.close()
         await self._connections.close()
         self.health = Health(False, "the log is closed", iso(self._clock.now()))
+        if self._lock is not None:
+            self._lock.release()
 
     # Telling
 

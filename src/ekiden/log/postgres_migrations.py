@@ -6,6 +6,8 @@ as on SQLite, whatever the database's own language is.
 """
 
 import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import cast
 
 from ekiden.kernel.errors import Unavailable
@@ -17,6 +19,7 @@ _OURS = 0x454B4944
 _MIGRATING = 0
 _PRESENT = 1_000
 """The lock `_PRESENT + N` says that a program is at work which knows the steps up to N."""
+_LOWEST_NEVER = 10_000
 _TEXT = re.compile(r"--[^\n]*|'(?:[^']|'')*'|\btext\b")
 
 
@@ -37,8 +40,7 @@ async def migrate(
             "The database does not hold UTF-8.", hint="Make one with: CREATE DATABASE … ENCODING 'UTF8'"
         )
     newest = migrations[-1].number
-    await connection.execute("SELECT pg_advisory_lock($1::int, $2::int)", _OURS, _MIGRATING)
-    try:
+    async with migrating(connection):
         before = await version_of(connection)
         if before:
             refuse_unusable(before, await _lowest(connection), newest)
@@ -49,10 +51,18 @@ async def migrate(
                 break
             await _take(connection, step, log_id=log_id, made_at=made_at)
             after = step.number
+    return before, after
+
+
+@asynccontextmanager
+async def migrating(connection: Connection) -> AsyncGenerator[None]:
+    """Keeps others from opening or migrating the database meanwhile. May be taken again within."""
+    await connection.execute("SELECT pg_advisory_lock($1::int, $2::int)", _OURS, _MIGRATING)
+    try:
+        yield
     finally:
         if not connection.is_closed():
             await connection.execute("SELECT pg_advisory_unlock($1::int, $2::int)", _OURS, _MIGRATING)
-    return before, after
 
 
 async def version_of(connection: Connection) -> int:
@@ -101,6 +111,11 @@ async def declare_present(connection: Connection, newest: int) -> None:
         refuse_unusable(version, await _lowest(connection), newest)
 
 
+async def present(connection: Connection) -> int:
+    """How many programs are at work on the database, this connection's own not counted."""
+    return await _count_present(connection, _LOWEST_NEVER)
+
+
 async def _lowest(connection: Connection) -> int:
     value = await connection.fetchval("SELECT value FROM meta WHERE name = $1", LOWEST)
     return int(value or 0)
@@ -108,15 +123,19 @@ async def _lowest(connection: Connection) -> int:
 
 async def _older_present(connection: Connection, lowest: int) -> bool:
     """Whether a program is at work on this database that does not know step `lowest`."""
+    return await _count_present(connection, lowest) > 0
+
+
+async def _count_present(connection: Connection, below: int) -> int:
     count = await connection.fetchval(
         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = $1::bigint::oid"
         " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-        " AND objid >= $2::bigint::oid AND objid < $3::bigint::oid",
+        " AND objid >= $2::bigint::oid AND objid < $3::bigint::oid AND pid <> pg_backend_pid()",
         _OURS,
         _PRESENT,
-        _PRESENT + lowest,
+        _PRESENT + below,
     )
-    return cast("int", count) > 0
+    return cast("int", count)
 
 
 async def _take(connection: Connection, step: Migration, *, log_id: str, made_at: str) -> None:

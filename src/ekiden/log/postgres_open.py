@@ -8,7 +8,8 @@ import asyncpg
 from ekiden.kernel import limits
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.errors import Unavailable
-from ekiden.log.migrations import read_migrations
+from ekiden.log.lock import DataLock
+from ekiden.log.migrations import read_migrations, refuse_half_moved
 from ekiden.log.postgres import PostgresLog
 from ekiden.log.postgres_connection import Connection, connect, end, fault_of_database, own, shown, translated
 from ekiden.log.postgres_migrations import migrate
@@ -16,13 +17,20 @@ from ekiden.log.wakeups import NotifyWakeups, Wakeups
 
 
 async def open_postgres(
-    url: str, *, clock: Clock, queries: Mapping[str, str], log_id: str, wakeups: Wakeups | None
+    url: str,
+    *,
+    clock: Clock,
+    queries: Mapping[str, str],
+    log_id: str,
+    wakeups: Wakeups | None,
+    lock: DataLock | None,
 ) -> PostgresLog:
     """See `log.open.open_log`. `log_id` names the history if the database is made now."""
     migrations = read_migrations(engine="postgres")
     async with prepared(url) as connection:
         await migrate(connection, migrations, log_id=log_id, made_at=iso(clock.now()))
         meta = {row["name"]: row["value"] for row in await connection.fetch(own("meta"))}
+        refuse_half_moved(meta)
         heads = {row["team_id"]: row["head"] for row in await connection.fetch(own("heads"))}
         return PostgresLog(
             url,
@@ -32,6 +40,7 @@ async def open_postgres(
             queries=queries,
             clock=clock,
             wakeups=wakeups or NotifyWakeups(url),
+            lock=lock,
         )
 
 

@@ -6,12 +6,12 @@ The order of things in a batch:
 2. one query finds which of their command ids were answered before, by whichever node;
 3. each verb runs to its end. One that only appends asks nothing of Postgres: events and answers are held in
    memory. One that runs statements does so in a savepoint of its own, and is rolled back alone if it refuses;
-4. events, answers and the head are written with one statement for each table, then `COMMIT`;
+4. events, answers and the head are written, each table at once, then `COMMIT`;
 5. those who follow are told, then the callers.
 
 Teams do not wait for each other. If Postgres goes away before the commit was asked for, nothing was stored and
-every caller of the batch is told so; verbs are never run twice. If it goes away during the commit, the mark that each
-batch leaves in its own transaction tells afterwards whether it took place, and callers wait for that.
+every caller of the batch is told so; verbs are never run twice. If it goes away during the commit, the mark that
+each batch leaves in its own transaction tells afterwards whether it took place, and callers wait for that.
 """
 
 import asyncio
@@ -41,6 +41,9 @@ from ekiden.log.postgres_connection import (
     unavailable,
     unknown,
 )
+
+_EVENT_COLUMNS = ("team_id", "seq", "kind", "topics", "at", "actor_id", "actor_key", "actor_name", "body")
+_ANSWER_COLUMNS = ("team_id", "principal_id", "command_id", "digest", "answer", "seq", "done_at_s")
 
 
 @dataclass(slots=True)
@@ -120,41 +123,65 @@ class Batch:
 
     async def insert_answers(self) -> None:
         """Writes what the batch's commands are answered, a bounded number of bytes at once."""
+        stale = [
+            key for answer in self.answers if (key := (answer.principal_id, answer.command_id)) in self.answered
+        ]
+        if stale:
+            await self.connection.execute(
+                own("forget_answers"),
+                [principal for principal, _ in stale],
+                [name for _, name in stale],
+                self.team_id,
+            )
         start = 0
         while start < len(self.answers):
             size, end = 0, start
             while end < len(self.answers) and size < limits.LOG_DATABASE_INSERT_BYTES_MAX:
                 size += len(self.answers[end].answer)
                 end += 1
-            some = self.answers[start:end]
-            await self.connection.execute(
-                own("add_answers"),
-                self.team_id,
-                [answer.principal_id for answer in some],
-                [answer.command_id for answer in some],
-                [answer.digest for answer in some],
-                [answer.answer for answer in some],
-                [answer.seq for answer in some],
-                [answer.done_at_s for answer in some],
+            await self.connection.copy_records_to_table(
+                "commands",
+                columns=_ANSWER_COLUMNS,
+                records=[
+                    (
+                        self.team_id,
+                        answer.principal_id,
+                        answer.command_id,
+                        answer.digest,
+                        answer.answer,
+                        answer.seq,
+                        answer.done_at_s,
+                    )
+                    for answer in self.answers[start:end]
+                ],
             )
             start = end
 
 
 async def _insert(connection: Connection, team_id: str, events: Sequence[Event]) -> None:
-    topics = [(topic, event.seq) for event in events for topic in event.topics]
-    await connection.execute(
-        own("add_events"),
-        team_id,
-        [event.seq for event in events],
-        [event.kind for event in events],
-        [" ".join(event.topics) for event in events],
-        [event.at for event in events],
-        [event.actor.principal_id for event in events],
-        [event.actor.key_id for event in events],
-        [event.actor.name for event in events],
-        [str(event.body, "utf-8") for event in events],
-        [topic for topic, _ in topics],
-        [seq for _, seq in topics],
+    """Adds events, with what finds them by topic. COPY costs both sides about half of what an INSERT does."""
+    await connection.copy_records_to_table(
+        "events",
+        columns=_EVENT_COLUMNS,
+        records=[
+            (
+                team_id,
+                event.seq,
+                event.kind,
+                " ".join(event.topics),
+                event.at,
+                event.actor.principal_id,
+                event.actor.key_id,
+                event.actor.name,
+                str(event.body, "utf-8"),
+            )
+            for event in events
+        ],
+    )
+    await connection.copy_records_to_table(
+        "event_topics",
+        columns=("team_id", "topic", "seq"),
+        records=[(team_id, topic, event.seq) for event in events for topic in event.topics],
     )
 
 
@@ -386,14 +413,16 @@ class Writers:
             )
 
     async def _look_up_commands(self, batch: Batch, jobs: Sequence[Job]) -> None:
-        """Finds out which commands of the batch were answered before. No id is twice in a batch: a command that still
-        runs on this node is told apart before it comes here, and the team's lock keeps the other nodes out."""
+        """Finds out which commands of the batch were answered before. No id is twice in a batch: a command that
+        still runs here is told apart before it comes to this, and the team's lock keeps the other nodes out."""
         keys = [_key(job.command) for job in jobs if job.command is not None]
         if not keys:
             return
-        rows = await batch.connection.fetch(
-            own("answers"), [principal for principal, _ in keys], [name for _, name in keys], batch.team_id
-        )
+        principals, names = [principal for principal, _ in keys], [name for _, name in keys]
+        if len(set(principals)) == 1:  # the usual case, and the cheaper question
+            rows = await batch.connection.fetch(own("answers_of"), names, batch.team_id, principals[0])
+        else:
+            rows = await batch.connection.fetch(own("answers"), principals, names, batch.team_id)
         batch.answered = {(row["principal_id"], row["command_id"]): _Answer(**dict(row)) for row in rows}
 
     async def _was_stored(self, batch: Batch) -> bool | None:

@@ -116,6 +116,7 @@ class NotifyWakeups:
                 while self._heads and len(texts) < limits.LOG_WAKEUP_TEAMS_MAX:
                     texts.append("{} {}".format(*self._heads.popitem()))
                 await connection.fetchval("SELECT pg_notify($1, $2)", _CHANNEL, "\n".join(texts))
+                await asyncio.sleep(limits.LOG_WAKEUP_PAUSE_S)
 
     def _ended(self, _connection: Any) -> None:
         self._some.set()

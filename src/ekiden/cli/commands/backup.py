@@ -8,13 +8,14 @@ all the same, since it holds text of your sessions.
 import argparse
 from pathlib import Path
 
-from ekiden.cli.place import add_home_option, home_of
+from ekiden.cli.place import add_database_option, add_home_option, database_url, home_of
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
     parser.add_argument("file", type=Path, help="must not exist yet")
     add_home_option(parser)
+    add_database_option(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -24,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     from ekiden.cli.screen import Screen
 
     screen = Screen()
-    made = back_up(home_of(options), options.file.expanduser().absolute())
+    made = back_up(home_of(options), options.file.expanduser().absolute(), database_url(options))
     if options.json:
         screen.data(made)
     else:

@@ -7,13 +7,14 @@ Clients that followed the old log notice by themselves that this is another one,
 import argparse
 from pathlib import Path
 
-from ekiden.cli.place import add_home_option, home_of
+from ekiden.cli.place import add_database_option, add_home_option, database_url, home_of
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
     parser.add_argument("file", type=Path, help="made by `ekiden backup`")
     add_home_option(parser)
+    add_database_option(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -23,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     from ekiden.cli.screen import Screen
 
     screen = Screen()
-    done = restore(home_of(options), options.file.expanduser().absolute())
+    done = restore(home_of(options), options.file.expanduser().absolute(), database_url(options))
     if options.json:
         screen.data(done)
         return 0
