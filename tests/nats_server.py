@@ -14,7 +14,8 @@ def _program() -> str:
     return next(str(file.locate()) for file in files if file.name == "nats-server")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody has at this moment."""
     with socket.socket() as trial:
         trial.bind(("127.0.0.1", 0))
         return trial.getsockname()[1]
@@ -24,7 +25,7 @@ class NatsServer:
     """A context manager; `url` is where it answers."""
 
     def __init__(self) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"nats://127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -1,18 +1,23 @@
 """Several nodes of one hub: what crosses between them, over each bus, and what is left when a bus or node goes."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from ekiden.hub import hosts, neighbours
+from ekiden.hub import hosts, neighbours, telemetry
 from ekiden.hub.bus import Bus, Exchange, LocalBus
 from ekiden.hub.bus_link import nats_bus, notify_bus
 from ekiden.hub.bus_parts import Parts, parts_of
+from ekiden.hub.settings import Settings
+from ekiden.kernel.errors import Invalid, Unavailable
+from ekiden.log.wakeups_nats import NatsWakeups
 from ekiden.sessions.wire import FeedGrew, FeedGrown
 from ekiden.transcript.items import ItemKind
 from hub.door_kit import HOST_ID, HOST_KEY, SESSION, TEAM, House, open_house, until
@@ -348,3 +353,43 @@ def test_a_message_comes_together_again_from_its_parts_or_not_at_all() -> None:
     assert [parts.take(piece) for piece in (*pieces[:3], *pieces[4:])] == [None] * (len(pieces) - 1)
     assert parts.take(b"") is parts.take(b"?") is parts.take(b"+x") is None
     assert [parts.take(piece) for piece in parts_of(whole, 1_000)][-1] == whole
+
+
+@pytest.mark.parametrize("value", ["soon", "-1", "inf", "nan"])
+def test_a_setting_that_is_no_number_is_refused(value: str) -> None:
+    """By the name of the variable; one that is not set keeps its default."""
+    settings = Settings(Path("unused"))
+    assert settings.told_by({}) == settings
+    assert settings.told_by({"EKIDEN_EVENTS_KEPT_DAYS": "2"}).events_kept_s == 2 * 86_400
+    with pytest.raises(Invalid, match="EKIDEN_DRAIN_S"):
+        settings.told_by({"EKIDEN_DRAIN_S": value})
+
+
+async def test_a_missing_client_for_nats_is_said_with_the_extra_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the start, not at the first message."""
+    monkeypatch.setitem(sys.modules, "nats", None)
+    with pytest.raises(Unavailable) as refused:
+        await NatsWakeups("nats://127.0.0.1:1").open(LOG_ID)
+    assert "ekiden[nats]" in refused.value.hint
+
+
+async def test_wake_ups_over_nats_reach_other_nodes(nats: NatsServer) -> None:
+    """Team and seq, as they were told."""
+    one, other = NatsWakeups(nats.url), NatsWakeups(nats.url)
+    heard: list[tuple[str, int]] = []
+    other.subscribe(lambda team_id, seq: heard.append((team_id, seq)))
+    for wakeups in (one, other):
+        await wakeups.open(LOG_ID)
+        await until(lambda wakeups=wakeups: wakeups.connected)
+    one.publish(TEAM, 7)
+    await until(lambda: heard == [(TEAM, 7)])
+    for wakeups in (one, other):
+        await wakeups.close()
+
+
+def test_nothing_is_traced_unless_a_collector_is_named() -> None:
+    """A span is then one object that does nothing."""
+    assert not telemetry.begin({})
+    assert telemetry.span("request") is telemetry.span("log.write", verb="x")

@@ -101,8 +101,8 @@ async def home_team(reading: Reading) -> str:
 
 async def bootstrap(tx: Transaction, *, secret_digest: str, alone: bool = True) -> MadeKey:
     """At a team's first start: makes the team, its owner and the key of this computer's command line. Later: ends
-    that key and makes a new one for the same owner (who can read the data folder owns the hub anyway). Where the hub
-    is not `alone` on its log, each of its nodes has such a key, and none ends another's."""
+    that key and makes a new one for the same owner (who can read the data folder owns the hub anyway). Where the
+    hub is not `alone` on its log, each of its nodes has such a key, and none ends another's."""
     if await tx.row("access.team", team_id=tx.team_id) is None:
         await tx.run("access.add_team", team_id=tx.team_id, made_at=tx.now)
     owner = await tx.row("access.owner", team_id=tx.team_id)

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 import ekiden
-from ekiden.hub import checks, metrics, openapi
+from ekiden.hub import checks, metrics, openapi, telemetry
 from ekiden.hub.asgi import ABORT, Receive, Scope, Send
 from ekiden.hub.bus import Bus
 from ekiden.hub.calls import DoorCall, checked_command_id, command_digest
@@ -399,10 +399,11 @@ class Hub:
             command_id=command_id,
             digest=command_digest(method, path, query, body) if command_id else "",
         )
-        if place.decode is None:
-            answer = await place.run(call)
-        else:
-            answer = await place.run(call, decode_body(place.decode, body))
+        with telemetry.span("request", method=method, route=place.endpoint.path):
+            if place.decode is None:
+                answer = await place.run(call)
+            else:
+                answer = await place.run(call, decode_body(place.decode, body))
         await self._send_answer(scope, place, call, answer, send)
 
     async def _send_answer(self, scope: Scope, place: _Place, call: DoorCall, answer: Any, send: Send) -> None:

@@ -5,6 +5,7 @@ from hashlib import sha256
 from time import monotonic
 from typing import Any, TypeVar, cast
 
+from ekiden.hub import telemetry
 from ekiden.hub.gate import Gate, Permissions
 from ekiden.hub.live import Live
 from ekiden.hub.metrics import Metrics
@@ -99,7 +100,8 @@ class DoorCall:
         self._writes += 1
         part = "" if self._writes == 1 else f"#{self._writes}"
         began_at = monotonic()
-        written = await self._live.log.write(self.team_id, verb, command=self._command(part))
+        with telemetry.span("log.write"):
+            written = await self._live.log.write(self.team_id, verb, command=self._command(part))
         self._metrics.append_s.add(monotonic() - began_at)
         self.repeated = self.repeated or written.repeated
         return written
@@ -120,7 +122,10 @@ class DoorCall:
             if self.host_here(host_id):
                 await self._live.log.write(self.team_id, _asked, command=self._command(f"@{verb}"))
             request_id = derived_id(Prefix.REQUEST, self.actor.principal_id, self._command_id, host_id, verb)
-        return await self._live.hosts.request(host_id, verb, arguments, within_s=within_s, request_id=request_id)
+        with telemetry.span("host.request", verb=verb):
+            return await self._live.hosts.request(
+                host_id, verb, arguments, within_s=within_s, request_id=request_id
+            )
 
     def host_here(self, host_id: str) -> bool:
         """Whether the host is connected now."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ekiden.access import routes as access_routes
 from ekiden.access.gate import AccessGate, open_home
+from ekiden.hub import telemetry
 from ekiden.hub.app import Hub, Rooms, build
 from ekiden.hub.bus import Bus, new_node_id
 from ekiden.hub.bus_link import nats_bus, notify_bus
@@ -39,6 +40,7 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         StoreNewer: if a newer Ekiden wrote it.
         Unavailable: if the folder cannot be used.
     """
+    telemetry.begin(os.environ)
     queries = joined(*(room_queries(room) for room in ROOMS))
     wakeups = NatsWakeups(settings.nats_url) if settings.nats_url and settings.database_url else None
     if settings.database_url:

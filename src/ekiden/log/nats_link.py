@@ -47,8 +47,8 @@ class NatsLink:
         """Calls `joined` each time the link is there (again)."""
         self._joined.append(joined)
 
-    async def open(self) -> None:
-        """Connects, or goes on trying in the background after `NATS_CONNECT_S`.
+    async def open(self, *, wait_s: float = NATS_CONNECT_S) -> None:
+        """Connects, or goes on trying in the background after `wait_s`.
 
         Raises:
             Unavailable: if `nats-py` is not installed.
@@ -65,8 +65,8 @@ class NatsLink:
             asyncio.ensure_future(self._send()),
         ]
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self._tasks[0]), NATS_CONNECT_S)
-        if not self.connected:
+            await asyncio.wait_for(asyncio.shield(self._tasks[0]), wait_s)
+        if wait_s and not self.connected:
             _log.warning("NATS is not reached yet; trying on.")
 
     async def _connect(self, nats: Any) -> None:

@@ -1,0 +1,80 @@
+"""`cross_node_push_p99_nats`, `cross_node_push_p99_notify`: from a command at node A to its event at a stream of
+node B, over NATS and over the NOTIFY of Postgres.
+
+Two nodes as processes on one Postgres; commands come one by one, so the figure is the way and not a queue. One
+clock takes the time from before the command is sent to the arrival of its frame: the commit is in it as well.
+"""
+
+import asyncio
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from _load import figure, percentile
+from _nodes import a_postgres, nodes
+from nodes_chaos import Way
+
+COMMANDS = 400
+EVERY_S = 0.02
+
+
+async def measure(database: str, nats: str, home: Path) -> list[float]:
+    """Milliseconds from node to node, one for each command."""
+    with nodes(database, nats, home, 2) as (a, b):
+        a.start()
+        hello = await asyncio.to_thread(a.ready)
+        b.start()
+        await asyncio.to_thread(b.ready)
+        reader, writer = await asyncio.open_connection("127.0.0.1", b.port, limit=1 << 20)
+        writer.write(
+            f"GET /v1/stream?topics=team HTTP/1.1\r\nHost: 127.0.0.1:{b.port}\r\n"
+            f"Authorization: Bearer {hello['key']}\r\n\r\n".encode()
+        )
+        while b"stream.hello" not in await reader.readline():
+            pass
+        way = Way([a.port], hello["key"], 0)
+        began_at: dict[str, float] = {}
+        took_ms: list[float] = []
+
+        async def read() -> None:
+            while len(took_ms) < COMMANDS:
+                line = await reader.readline()
+                if line.startswith(b'data: {"seq"'):
+                    name = json.loads(line[6:])["body"]["text"]
+                    took_ms.append((time.perf_counter() - began_at[name]) * 1000)
+
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            group.create_task(read())
+            for number in range(COMMANDS):
+                name = f"c{number}"
+                began_at[name] = time.perf_counter()
+                assert await way.post(name) is not None
+                await asyncio.sleep(EVERY_S)
+        way.leave()
+        writer.close()
+        a.stop()
+        b.stop()
+    return took_ms
+
+
+def main() -> None:
+    from nats_server import NatsServer
+
+    with tempfile.TemporaryDirectory() as home, a_postgres() as (_, database), NatsServer() as nats:
+        by_nats = asyncio.run(measure(database, nats.url, Path(home, "nats")))
+        by_notify = asyncio.run(measure(database, "", Path(home, "notify")))
+    for name, bar, took_ms in (
+        ("cross_node_push_p99_nats", 25, by_nats),
+        ("cross_node_push_p99_notify", 60, by_notify),
+    ):
+        p50 = percentile(took_ms, 0.5)
+        figure(name, percentile(took_ms, 0.99), "ms", f"< {bar}", f"p50 {p50:.1f} ms, {len(took_ms)} commands")
+
+
+FIGURES = "figure: cross_node_push_p99_nats=, figure: cross_node_push_p99_notify="
+"""Named here, since the lines are put together above."""
+
+
+if __name__ == "__main__":
+    main()
