@@ -1,5 +1,7 @@
 """What every test may use."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
@@ -11,3 +13,19 @@ settings.load_profile("ekiden")
 def anyio_backend() -> str:
     """Async tests run on asyncio, as the product does."""
     return "asyncio"
+
+
+@pytest.fixture
+def postgres_url() -> str:
+    """A fresh database of Postgres, with the schema and nothing in it."""
+    from postgres_server import fresh_database
+
+    return fresh_database()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def log_place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a test's log lies, for `open_log`: in a file, and in Postgres."""
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_url")
+    return str(tmp_path / "ekiden.db")

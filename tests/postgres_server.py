@@ -36,10 +36,14 @@ class Server:
         self.stop("fast")
         self.start()
 
+    @property
+    def socket_folder(self) -> str:
+        """Where its Unix socket lies."""
+        return str(self._server.get_postmaster_info().socket_dir)
+
     def url(self, database: str) -> str:
         """The address of a database on this server, by its Unix socket."""
-        socket = self._server.get_postmaster_info().socket_dir
-        return f"postgresql://postgres@/{database}?host={quote(str(socket), safe='')}"
+        return f"postgresql://postgres@/{database}?host={quote(self.socket_folder, safe='')}"
 
     def psql(self, statement: str) -> None:
         """Runs a statement as the server's owner."""
@@ -51,8 +55,7 @@ class Server:
 
     def start(self) -> None:
         """Starts it again, at the same address."""
-        socket = self._server.get_postmaster_info().socket_dir
-        self._control("start", "-o", f"-h '' -k {socket}", "-l", str(self.folder / "log"))
+        self._control("start", "-o", f"-h '' -k {self.socket_folder}", "-l", str(self.folder / "log"))
 
     def _control(self, *words: str) -> None:
         subprocess.run(

@@ -12,7 +12,6 @@ from ekiden.kernel.door import HubFacts
 from ekiden.log.open import open_log
 from ekiden.log.port import Actor, Command, Event, Written
 from ekiden.log.queries import room_queries
-from ekiden.log.sqlite import SqliteLog
 from ekiden.testing.clock import StillClock
 
 
@@ -20,7 +19,7 @@ from ekiden.testing.clock import StillClock
 class RoomCall:
     """`ekiden.kernel.door.Call` for one room."""
 
-    log: SqliteLog
+    log: Any
     hub: HubFacts
     team_id: str
     actor: Actor
@@ -44,7 +43,7 @@ class RoomCall:
 class Room:
     """An opened access room with its owner's key."""
 
-    log: SqliteLog
+    log: Any
     clock: StillClock
     gate: AccessGate
     team_id: str
@@ -74,8 +73,8 @@ def clock() -> StillClock:
 
 
 @pytest.fixture
-async def room(clock: StillClock) -> AsyncIterator[Room]:
-    log = await open_log(":memory:", clock=clock, queries=room_queries("ekiden.access"))
+async def room(clock: StillClock, log_place: str) -> AsyncIterator[Room]:
+    log = await open_log(log_place, clock=clock, queries=room_queries("ekiden.access"))
     team_id, owner_key = await open_home(log, clock)
     gate = AccessGate(log, clock)
     yield Room(log, clock, gate, team_id, owner_key, await gate.identify(owner_key))

@@ -24,12 +24,11 @@ def does(text):
     return verb
 
 
-async def test_however_often_and_from_wherever_a_command_comes_it_is_carried_out_once(tmp_path):
+async def test_however_often_and_from_wherever_a_command_comes_it_is_carried_out_once(log_place):
     """Many clients send few commands again and again at once, over several lives of the hub."""
     chance = random.Random(7)
     answers: dict[str, bytes] = {}
     statuses = set()
-    path = str(tmp_path / "ekiden.db")
 
     async def client(log):
         for _ in range(30):
@@ -44,7 +43,7 @@ async def test_however_often_and_from_wherever_a_command_comes_it_is_carried_out
             assert answers.setdefault(name, written.answer) == written.answer
 
     for _ in range(3):
-        log = await open_log(path, clock=StillClock(), queries={})
+        log = await open_log(log_place, clock=StillClock(), queries={})
         await asyncio.gather(*(client(log) for _ in range(8)))
         events = await log.events("tem_1", 0, limit=1000)
         assert len(events) == len(answers) == 12

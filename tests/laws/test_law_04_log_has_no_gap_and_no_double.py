@@ -23,12 +23,10 @@ def appends(number):
     return verb
 
 
-@pytest.mark.parametrize("location", ["file", ":memory:"])
-async def test_reading_up_to_the_head_and_then_listening_misses_nothing_at_any_moment(tmp_path, location):
+async def test_reading_up_to_the_head_and_then_listening_misses_nothing_at_any_moment(log_place):
     """Followers join in the middle of much writing, each from another cursor: first they listen, then they read
     the past by pages, then they go on with what they heard, without what they have read."""
-    path = str(tmp_path / "ekiden.db") if location == "file" else location
-    log = await open_log(path, clock=StillClock(), queries={})
+    log = await open_log(log_place, clock=StillClock(), queries={})
     written = asyncio.Event()
     total = 0
 
@@ -67,9 +65,9 @@ async def test_reading_up_to_the_head_and_then_listening_misses_nothing_at_any_m
 
 
 @pytest.mark.parametrize("cursor", [0, 1, 743, 744, 745, 999, 1000, 5000])
-async def test_where_the_past_is_gone_the_log_says_from_where_on_it_is_there(cursor):
+async def test_where_the_past_is_gone_the_log_says_from_where_on_it_is_there(cursor, log_place):
     """A thousand events of which the last 256 are held: the boundary is exact on both sides."""
-    log = await open_log(":memory:", clock=StillClock(), queries={})
+    log = await open_log(log_place, clock=StillClock(), queries={})
     await log.write(TEAM, appends(1000))
     await log.forget(TEAM, 745)
     oldest, newest = await log.bounds(TEAM)

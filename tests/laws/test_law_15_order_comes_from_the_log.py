@@ -37,8 +37,8 @@ def appends(number):
     return verb
 
 
-async def test_events_come_in_the_order_of_their_commits_whatever_the_clock_says():
-    log = await open_log(":memory:", clock=JumpingClock(), queries={})
+async def test_events_come_in_the_order_of_their_commits_whatever_the_clock_says(log_place):
+    log = await open_log(log_place, clock=JumpingClock(), queries={})
     heard = []
     log.follow(lambda _, events: heard.extend(events))
     for number in range(50):
@@ -51,10 +51,10 @@ async def test_events_come_in_the_order_of_their_commits_whatever_the_clock_says
     await log.close()
 
 
-async def test_pages_are_cut_by_position_so_that_equal_or_jumping_times_lose_nothing():
+async def test_pages_are_cut_by_position_so_that_equal_or_jumping_times_lose_nothing(log_place):
     """Seven events of one moment by threes; then an event with an earlier time comes while paging."""
     clock = StillClock()
-    log = await open_log(":memory:", clock=clock, queries={})
+    log = await open_log(log_place, clock=clock, queries={})
     await asyncio.gather(*(log.write("tem_1", appends(number)) for number in range(7)))
     seen = [event.seq for event in await log.events("tem_1", 0, limit=3)]
     clock.advance(-3600)
@@ -65,9 +65,9 @@ async def test_pages_are_cut_by_position_so_that_equal_or_jumping_times_lose_not
     await log.close()
 
 
-async def test_the_audit_pages_backwards_by_position():
+async def test_the_audit_pages_backwards_by_position(log_place):
     clock = JumpingClock()
-    log = await open_log(":memory:", clock=clock, queries=room_queries("ekiden.access"))
+    log = await open_log(log_place, clock=clock, queries=room_queries("ekiden.access"))
     team_id, _ = await open_home(log, clock)
 
     async def verb(tx):

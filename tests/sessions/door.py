@@ -167,9 +167,9 @@ class ScriptedHost:
 
 
 @asynccontextmanager
-async def open_house(folder: Path) -> AsyncIterator[House]:
-    """A hub with its data in `folder`; opened again it finds what is there."""
-    hub = await open_hub(Settings(home=folder), SystemClock())
+async def open_house(folder: Path, database_url: str = "") -> AsyncIterator[House]:
+    """A hub with its data in `folder`, or its log in Postgres; opened again it finds what is there."""
+    hub = await open_hub(Settings(home=folder, database_url=database_url), SystemClock())
     await hub.start()
     try:
         yield House(hub, folder)

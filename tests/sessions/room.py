@@ -211,10 +211,12 @@ class Room:
 
 
 @asynccontextmanager
-async def open_room(folder: Path, clock: Clock | None = None) -> AsyncIterator[Room]:
-    """A room on a log in `folder`, with its host connected; opening the same folder again finds what is there."""
+async def open_room(place: Path | str, clock: Clock | None = None) -> AsyncIterator[Room]:
+    """A room on a log in a folder or at a place of `open_log`'s, with its host connected; opening the same again
+    finds what is there."""
     still = clock if isinstance(clock, StillClock) else StillClock()
-    log = await open_log(str(folder / "ekiden.db"), clock=still, queries=room_queries("ekiden.sessions"))
+    location = str(place / "ekiden.db") if isinstance(place, Path) else place
+    log = await open_log(location, clock=still, queries=room_queries("ekiden.sessions"))
     try:
         room = Room(log, still)
         await room.arrive()

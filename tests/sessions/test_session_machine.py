@@ -23,6 +23,7 @@ from ekiden.sessions.wire import (
     FeedTurn,
     SessionState,
 )
+from postgres_server import fresh_database
 from sessions.room import DESK, PHONE, Follower, Room, open_room, shown_of
 
 _which = st.integers(0, 3)
@@ -32,11 +33,13 @@ _ENDS = ("settled", "withdrawn")
 class SessionMachine(RuleBasedStateMachine):
     """One session. The model holds the state of each approval, message and turn by its own simple rules."""
 
+    engine = "sqlite"
+
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
         self.folder = TemporaryDirectory()
-        self.context = open_room(Path(self.folder.name))
+        self.context = open_room(Path(self.folder.name) if self.engine == "sqlite" else fresh_database())
         self.room: Room = self.runner.run(self.context.__aenter__())
         self.approvals: dict[str, str] = {}
         self.winners: dict[str, tuple[str, str]] = {}
@@ -269,3 +272,13 @@ class SessionMachine(RuleBasedStateMachine):
 
 TestSessionMachine = SessionMachine.TestCase
 TestSessionMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+class PostgresSessionMachine(SessionMachine):
+    """The same on Postgres."""
+
+    engine = "postgres"
+
+
+TestPostgresSessionMachine = PostgresSessionMachine.TestCase
+TestPostgresSessionMachine.settings = settings(max_examples=8, stateful_step_count=30, deadline=None)

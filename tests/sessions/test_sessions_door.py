@@ -51,9 +51,15 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
+def database_url(log_place: str) -> str:
+    """Empty where the log is in the hub's own folder."""
+    return log_place if "://" in log_place else ""
+
+
+@pytest.fixture
+async def house(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:
     monkeypatch.setattr("ekiden.hub.hosts.HOST_GRACE_S", 0.01)
-    async with open_house(tmp_path) as opened:
+    async with open_house(tmp_path, database_url) as opened:
         yield opened
 
 
@@ -414,14 +420,14 @@ async def test_a_session_whose_host_is_away_is_still_there(house: House) -> None
         assert work.messages == (sent,)
 
 
-async def test_a_restart_of_the_hub_keeps_what_waits(tmp_path: Path) -> None:
+async def test_a_restart_of_the_hub_keeps_what_waits(tmp_path: Path, database_url: str) -> None:
     """Open approvals and waiting messages are there for whoever comes after it, and can be answered."""
-    async with open_house(tmp_path) as house, house.host() as host:
+    async with open_house(tmp_path, database_url) as house, house.host() as host:
         session_id = await host.session()
         await host.tell(FeedTurn(session_id, "trn_1", "running"))
         card = await asked(house.owner, host, session_id)
         await house.owner.post(f"/v1/sessions/{session_id}/messages", {"text": "later"})
-    async with open_house(tmp_path) as house:
+    async with open_house(tmp_path, database_url) as house:
         host.client = house.client(host.client.key)
         async with host.connected():
             watcher = await house.device("Watcher", {"session:*": ["read"]})
