@@ -11,12 +11,12 @@ import { NewScreen } from "./screens/new.js";
 import { SessionList, SessionsScreen } from "./screens/sessions.js";
 import { SessionScreen } from "./screens/session.js";
 import { SettingsScreen } from "./screens/settings.js";
-import { SignInScreen } from "./screens/sign_in.js";
+import { SignInScreen, deviceName } from "./screens/sign_in.js";
 import { begin, openSession, signedIn, teamProblem } from "./state/live.js";
 import { waiting } from "./state/inbox.js";
 import { beginOutbox } from "./state/outbox.js";
 import { address, route, watchRoute } from "./state/route.js";
-import { claim, takeCode } from "./state/signing.js";
+import { beginSigning, resumeSigning, takeCode } from "./state/signing.js";
 import { beginClocks, t } from "./words/index.js";
 
 const SCREENS = Object.freeze({
@@ -77,7 +77,9 @@ beginClocks();
 beginOutbox();
 if (code) {
   signedIn.value = "out";
-  claim(code);
+  beginSigning(code, deviceName());
+} else if (resumeSigning()) {
+  signedIn.value = "out";
 } else {
   begin();
 }

@@ -62,17 +62,18 @@ function ItemView({ item, threads, message }) {
 function noteWords(item) {
   const text = textOf(item);
   if (!known(`note.${item.note}`)) return textNodes(text || item.note || t("note.unsaid"));
-  return html`${t(`note.${item.note}`)}${text ? html` <${Text} of=${text} />` : null}`;
+  const said = text && !/^\[?(?:request )?interrupted\b/i.test(text);
+  return html`${t(`note.${item.note}`)}${said ? html` <${Text} of=${text} />` : null}`;
 }
 
 /** @param {{item: any, message?: any}} props */
 function Message({ item, message }) {
-  const mine = item.role === "user";
+  const mine = item.role === "user" && !item.injected;
   const cut = cutOf(item, "content", "text", "content.0.text", "content[0].text") ?? (item.cut ?? [])[0];
   return html`<div class=${mine ? "me-row" : ""}>
     <div class=${mine ? "me" : "say"}>
-      <span class="sr">${mine ? t("item.you") : t("item.agent")}</span>
-      ${(item.content ?? []).map((/** @type {any} */ block) => html`<${Block} block=${block} plain=${mine} />`)}
+      <span class="sr">${t(mine ? "item.you" : item.injected ? "item.program" : "item.agent")}</span>
+      ${(item.content ?? []).map((/** @type {any} */ block) => html`<${Block} block=${block} mine=${mine} injected=${item.injected} />`)}
       ${cut ? html`<${Whole} cut=${cut} itemId=${item.id} />` : null}
       <${Marks} item=${item} />
     </div>
@@ -89,12 +90,13 @@ function Marks({ item }) {
   return words.length ? html`<p class="say-note">${words.join(" ")}</p>` : null;
 }
 
-/** @param {{block: any, plain: boolean}} props */
-function Block({ block, plain }) {
+/** @param {{block: any, mine: boolean, injected?: boolean}} props */
+function Block({ block, mine, injected }) {
   switch (block.type) {
     case "text":
-      return plain && block.text.length < 400 && !/[`*_#>|[\]]/.test(block.text)
-        ? html`<div class="plain" dir="auto">${textNodes(block.text)}</div>`
+      if (injected) return html`<div class="plain soft small" dir="auto">${textNodes(block.text.trim())}</div>`;
+      return mine && block.text.length < 400 && !/[`*_#>|[\]]/.test(block.text)
+        ? html`<div class="plain" dir="auto">${textNodes(block.text.replace(/^\n+|\s+$/g, ""))}</div>`
         : html`<${Markdown} of=${block.text} />`;
     case "image":
       return html`<p class="soft small">${t("block.image", { type: block.media_type })} (${size(block.size ?? 0)})</p>`;

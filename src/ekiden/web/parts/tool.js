@@ -26,7 +26,10 @@ export function ToolItem({ item, threads, drawItem }) {
   const diffs = tool.diffs ?? [];
   const startsOpen = running || diffs.length > 0 || (tool.state === "failed" && output.length > 0);
   const open = isOpen(fold, startsOpen);
-  const body = output || diffs.length || thread.length || hasInput(tool) || tool.images?.length;
+  const long = (tool.command ?? "").includes("\n") || (tool.command ?? "").length > 90;
+  const elsewhere = tool.cwd && tool.cwd !== view.value?.session.report.cwd;
+  const body = output || diffs.length || thread.length || long || elsewhere || (hasInput(tool) && !tool.command) || tool.images?.length;
+  const questions = Array.isArray(tool.input?.questions) ? tool.input.questions : [];
   const [sign, look] = SIGN[tool.state] ?? SIGN.unrecorded;
   return html`<div class="tool" data-state=${tool.state}>
     <button type="button" class="head" aria-expanded=${body ? open : undefined} disabled=${!body} onClick=${() => toggle(fold, startsOpen)}>
@@ -35,12 +38,13 @@ export function ToolItem({ item, threads, drawItem }) {
       <${Outcome} tool=${tool} diffs=${diffs} running=${running} entries=${thread.length} />
     </button>
     ${open && body ? html`<div class="tool-body">
-      ${tool.command && tool.command.includes("\n") || (tool.command ?? "").length > 90 ? html`<pre class="command" tabindex="0">${textNodes(tool.command)}</pre>` : null}
-      ${tool.cwd ? html`<p class="where soft small">${t("approval.in")} <span class="mono"><${Text} of=${tool.cwd} /></span></p>` : null}
+      ${long ? html`<pre class="command" tabindex="0">${textNodes(tool.command)}</pre>` : null}
+      ${elsewhere ? html`<p class="where soft small">${t("approval.in")} <span class="mono"><${Text} of=${tool.cwd} /></span></p>` : null}
       ${diffs.map((/** @type {any} */ diff, /** @type {number} */ index) => html`<div>
         ${diffs.length > 1 || !headline(tool).includes(diff.path) ? html`<p class="where mono small"><${Text} of=${diff.path} /></p>` : null}
-        <${Diff} unified=${diff.unified} fold=${`diff:${item.id}:${index}`} /></div>`)}
-      ${!diffs.length && hasInput(tool) && !tool.command ? html`<${Output} text=${pretty(tool.input)} fold=${`input:${item.id}`} itemId=${item.id} />` : null}
+        <${Diff} unified=${diff.unified} fold=${`diff:${item.id}:${index}`} named /></div>`)}
+      ${questions.length ? html`<${Asked} questions=${questions} />` : null}
+      ${!diffs.length && !questions.length && hasInput(tool) && !tool.command ? html`<${Output} text=${pretty(tool.input)} fold=${`input:${item.id}`} itemId=${item.id} />` : null}
       ${output ? html`<${Output} text=${output} fold=${`output:${item.id}`} itemId=${item.id} growing=${running} cut=${cutOf(item, "tool.output", "output")} />` : null}
       ${(tool.images ?? []).map((/** @type {any} */ image) => html`<p class="where soft small">${t("block.image", { type: image.media_type })}</p>`)}
       ${thread.length ? html`<${Thread} name=${tool.thread} items=${thread} drawItem=${drawItem} />` : null}
@@ -48,11 +52,19 @@ export function ToolItem({ item, threads, drawItem }) {
   </div>`;
 }
 
+/** What the agent asked the person, and the answers that it offered. @param {{questions: any[]}} props */
+const Asked = ({ questions }) => html`<div class="asked-list">${questions.map((one) => html`<p><${Text} of=${String(one?.question ?? "")} /></p>
+  <ul class="soft">${(Array.isArray(one?.options) ? one.options : []).map((/** @type {any} */ option) => html`<li><${Text} of=${String(option?.label ?? option)} />${option?.description
+    ? html`: <${Text} of=${String(option.description)} />` : null}</li>`)}</ul>`)}</div>`;
+
 /** @param {any} item @param {...string} fields */
 export const cutOf = (item, ...fields) => (item.cut ?? []).find((/** @type {any} */ cut) => fields.includes(cut.field));
 
 /** @param {any} tool */
-const headline = (tool) => (tool.command || tool.title || tool.diffs?.[0]?.path || tool.name || "").replace(/\s+/g, " ").slice(0, 400);
+const headline = (tool) => (tool.command || tool.title || firstQuestion(tool) || tool.diffs?.[0]?.path || tool.name || "").replace(/\s+/g, " ").slice(0, 400);
+
+/** @param {any} tool */
+const firstQuestion = (tool) => (Array.isArray(tool.input?.questions) ? String(tool.input.questions[0]?.question ?? "") : "");
 
 /** @param {any} tool */
 const hasInput = (tool) => tool.input !== undefined && tool.input !== null && Object.keys(Object(tool.input)).length > 0;

@@ -7,12 +7,13 @@ import { items, joined, olderLoading, openId, pageProblem, readOlder, readView, 
 import { outbox } from "../state/outbox.js";
 import { address, back, route } from "../state/route.js";
 import { echoes, rowsOf } from "../state/rows.js";
-import { known, t } from "../words/index.js";
+import { t } from "../words/index.js";
 import { ApprovalCard } from "../parts/approval.js";
 import { Bars, StatePill, folderName, levelWord, titleOf, vendorName } from "../parts/badge.js";
 import { Composer } from "../parts/composer.js";
 import { Dialog, showDialog } from "../parts/dialog.js";
 import { forgetFolds } from "../parts/folds.js";
+import { noticeOf } from "../parts/from_host.js";
 import { GrowingView, RowView } from "../parts/item.js";
 import { Pending, Unsent } from "../parts/receipt.js";
 import { Failed, Loading } from "../parts/states.js";
@@ -21,7 +22,7 @@ import { VirtualList } from "../parts/virtual.js";
 import { Ago } from "../parts/when.js";
 import { RawLines } from "./raw.js";
 import { Truth } from "./truth.js";
-import { Verbs, carriedNote } from "./verbs.js";
+import { carriedNote } from "./verbs.js";
 
 /** @param {{wide: boolean}} props */
 export function SessionScreen({ wide }) {
@@ -180,19 +181,14 @@ function Beginning() {
       : html`<div class="state"><p>${t(now.session.report.rows ? "session.unread" : "session.empty")}</p></div>`}
     ${now.fromCopy ? html`<p class="say-note">${t("session.from_copy")}</p>` : null}
     ${drift || (!items.value.length && now.session.report.rows) ? html`<${RawLines} id=${now.session.report.session_id} open=${!items.value.length} />` : null}
-    ${now.notices.map((word) => html`<p class="say-note">${known(`notice.${word}`) ? t(`notice.${word}`) : html`<${Text} of=${word} />`}</p>`)}
+    ${now.notices.filter((word) => word !== "source_gone" || !now.fromCopy).map((word) => html`<p class="say-note"><${Text} of=${noticeOf(word)} /></p>`)}
   </div>`;
 }
 
-/** Below the last item: what came with a verb, and the verbs themselves. */
+/** Below the last item: what came with a verb. */
 function End() {
-  const session = view.value?.session;
-  if (!session) return null;
-  const note = carriedNote(session.report.session_id);
-  return html`<div class="end">
-    ${note ? html`<p class="say-note">${note}</p>` : null}
-    <${Verbs} session=${session} />
-  </div>`;
+  const note = carriedNote(openId.value);
+  return html`<div class="end">${note ? html`<p class="say-note">${note}</p>` : null}</div>`;
 }
 
 /** New items are read out politely; only those that came while the screen was open. @param {{rows: any[]}} props */
