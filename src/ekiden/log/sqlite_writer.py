@@ -18,6 +18,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -30,7 +31,6 @@ from ekiden.log.port import Actor, Command, Event, Row, Verb, Written
 from ekiden.log.sqlite_connection import (
     Queries,
     drive,
-    execute,
     fault_of_database,
     insert_rows,
     read_head,
@@ -121,7 +121,7 @@ class SqliteTransaction:
         self._prepare(query)
         if self._inserted_at_savepoint < 0:
             self._open_savepoint()
-        return execute(self._writer.connection, self._writer.queries.text(query), parameters).rowcount
+        return self._writer.queries.run(self._writer.connection, query, parameters).rowcount
 
     def append(self, kind: str, body: object, *, topics: Sequence[str], actor: Actor) -> int:
         self._check_open()
@@ -136,12 +136,7 @@ class SqliteTransaction:
                 size=len(text),
                 max=limits.EVENT_BODY_BYTES_MAX,
             )
-        chosen = tuple(dict.fromkeys(topics))
-        joined = " ".join(chosen)
-        if not 0 < len(chosen) <= limits.EVENT_TOPICS_MAX or len(joined.split()) != len(chosen):
-            raise ValueError(f"an event has 1 to {limits.EVENT_TOPICS_MAX} topics without spaces, not {chosen!r}")
-        if not (joined.isascii() and kind.isascii()):
-            raise ValueError(f"kinds and topics are made here, in ASCII; not {kind!r} on {chosen!r}")
+        chosen, _ = _checked(kind, tuple(topics))
         if not actor.name.isascii():
             actor = replace(actor, name=whole_text(actor.name))
         seq = self._writer.head(self.team_id) + 1
@@ -210,6 +205,8 @@ class Writer:
         self._turn = turn
         """Held while the connection is in use; readers of a database in memory share the connection."""
         self._jobs: queue.SimpleQueue[Job | ChoreJob | None] = queue.SimpleQueue()
+        self._fresh: list[Job | ChoreJob] = []
+        """Put in this turn of the loop; not handed over yet."""
         self._idle_chores: list[Chore] = []
         self._busy_chores: list[Chore] = []
         self._commits = 0
@@ -227,12 +224,28 @@ class Writer:
         self._thread.start()
 
     def put(self, job: Job | ChoreJob) -> None:
-        """Hands a job over. The caller bounds how many wait."""
-        self._jobs.put(job)
+        """Hands a job over, on the loop. The caller bounds how many wait.
 
-    def stop(self) -> None:
-        """Lets the thread end after the jobs that it was given, and waits for it."""
+        Jobs go to the thread together, once the loop has run what is ready. If the thread began with the first of
+        them, the two would take the interpreter from each other for each statement of it, and the others would
+        not be in its commit.
+        """
+        if not self._fresh:
+            self._loop.call_soon(self._hand_over)
+        self._fresh.append(job)
+
+    def _hand_over(self) -> None:
+        fresh, self._fresh = self._fresh, []
+        for job in fresh:
+            self._jobs.put(job)
+
+    def end(self) -> None:
+        """Lets the thread end after the jobs that were put so far."""
+        self._hand_over()
         self._jobs.put(None)
+
+    def join(self) -> None:
+        """Waits for the thread's end, on another thread than the loop's."""
         self._thread.join()
 
     def head(self, team_id: str) -> int:
@@ -254,7 +267,7 @@ class Writer:
                     team_id,
                     event.seq,
                     event.kind,
-                    " ".join(event.topics),
+                    _checked(event.kind, event.topics)[1],
                     event.at,
                     event.actor.principal_id,
                     event.actor.key_id,
@@ -454,6 +467,22 @@ class Writer:
         except RuntimeError:
             # The loop was closed under the log: nobody is left to be told, and what is committed stays.
             return
+
+
+@lru_cache(maxsize=4_096)
+def _checked(kind: str, topics: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """The topics, each once, and as one text. The same few come again and again.
+
+    Raises:
+        ValueError: if there are none or too many, or kind or topics are of another form.
+    """
+    chosen = tuple(dict.fromkeys(topics))
+    joined = " ".join(chosen)
+    if not 0 < len(chosen) <= limits.EVENT_TOPICS_MAX or len(joined.split()) != len(chosen):
+        raise ValueError(f"an event has 1 to {limits.EVENT_TOPICS_MAX} topics without spaces, not {chosen!r}")
+    if not (joined.isascii() and kind.isascii()):
+        raise ValueError(f"kinds and topics are made here, in ASCII; not {kind!r} on {chosen!r}")
+    return chosen, joined
 
 
 def encoded(value: object) -> bytes:
