@@ -93,6 +93,51 @@ async def test_our_own_run_is_one_session_however_often_we_look(place: Place) ->
     assert [one["report"]["session_id"] for one in await place.sessions()] == [session_id]
 
 
+async def deaf(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that nobody tells of changes and that looks at its stores once only."""
+    monkeypatch.setattr("ekiden.host.catalogue.SWEEP_S", 3600.0)
+    host = await place.host_up()
+    await until(host.catalogue.scanned.is_set)
+    asyncio.get_running_loop().remove_reader(host.catalogue._watcher._descriptor)
+    monkeypatch.setattr(host.catalogue._watcher, "_reading", False)
+    host.catalogue._watch_roots = lambda _: asyncio.sleep(0, False)  # type: ignore[method-assign, assignment]
+
+
+async def test_a_session_begun_here_is_told_from_its_first_line_whoever_hears_of_its_file(
+    place: Place, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file is looked for when its turn begins and ends, and a page looks for it too: nothing waits for the
+    kernel to tell, and nothing that was written before the first look is missing."""
+    await deaf(place, monkeypatch)
+    session_id = await started(place, "hello")
+
+    async def whole() -> bool:
+        items = await place.told(session_id)
+        return [item["content"][0]["text"] for item in items.values()] == ["hello", "you said hello"]
+
+    await until(whole)
+    assert await asked_and_said(place, session_id) == ["hello", "you said hello"]
+
+
+async def test_a_page_looks_at_the_file_at_that_moment(
+    place: Place, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a session whose file came, grew, or was moved since anybody looked."""
+    await deaf(place, monkeypatch)
+    session_id = await started(place)
+    native_id = (await view(place, session_id))["session"]["report"]["native_id"]
+    assert await asked_and_said(place, session_id) == []
+    path = root / f"{native_id}.jsonl"
+    path.write_bytes(row("user", "1", "one"))
+    assert await asked_and_said(place, session_id) == ["one"]
+    with path.open("ab") as file:
+        file.write(row("say", "2", "two"))
+    assert await asked_and_said(place, session_id) == ["one", "two"]
+    (root / "archived").mkdir()
+    path.rename(root / "archived" / path.name)
+    assert await asked_and_said(place, session_id) == ["one", "two"]
+
+
 async def test_messages_sent_during_a_turn_are_placed_once_and_in_order(place: Place) -> None:
     """Also when the turn is stopped while they wait, and when more come while it is being stopped."""
     await place.host_up()
@@ -108,13 +153,19 @@ async def test_messages_sent_during_a_turn_are_placed_once_and_in_order(place: P
         return texts == ["hold", "you said hold", *[t for n in range(4) for t in (f"m{n}", f"you said m{n}")]]
 
     await until(all_there)
-    events = await place.events(session_id)
-    placed = [
-        one["body"]["message_id"]
-        for one in events
-        if one["kind"] == "message.changed" and one["body"]["state"] == "placed"
-    ]
-    assert placed == ids
+
+    async def placed() -> list[str]:
+        return [
+            one["body"]["message_id"]
+            for one in await place.events(session_id)
+            if one["kind"] == "message.changed" and one["body"]["state"] == "placed"
+        ]
+
+    async def told() -> bool:
+        return len(await placed()) == len(ids)
+
+    await until(told)
+    assert await placed() == ids
 
 
 async def test_a_queue_outlives_a_restart_of_host_and_hub(place: Place) -> None:

@@ -213,7 +213,7 @@ def next_wanted(connection: Any, skip: Sequence[int] = ()) -> FileRow | None:
     """The newest file that has something to import."""
     marks = ",".join("?" * len(skip))
     row = connection.execute(
-        f"SELECT {FILE_COLUMNS} FROM files WHERE wanted AND gone_at = '' AND deleted_at = ''"  # noqa: S608
+        f"SELECT {FILE_COLUMNS} FROM files WHERE wanted AND gone_at = '' AND deleted_at = ''"  # noqa: S608 (columns)
         f" AND id NOT IN ({marks}) ORDER BY modified_at DESC LIMIT 1",
         tuple(skip),
     ).fetchone()

@@ -24,7 +24,7 @@ from ekiden.host.outbox import Outbox
 from ekiden.host.pages import Pages
 from ekiden.host.projects import Projects
 from ekiden.host.requests import Requests
-from ekiden.host.sessions import Tracked, report_of
+from ekiden.host.sessions import Followed, Tracked, report_of
 from ekiden.host.store import FileRow, Store, files, indexed_share
 from ekiden.host.supervise import Supervisor
 from ekiden.host.unpacked import Opener
@@ -227,8 +227,8 @@ class Host:
     def _is_own(self, pid: int) -> bool:
         return self.supervisor.is_own(pid)
 
-    def _grew(self, tracked: Tracked) -> None:
-        self.outbox.grew_file(tracked)
+    def _grew(self, followed: Followed) -> None:
+        self.outbox.grew_file(followed)
 
     def _idle_line(self, tracked: Tracked) -> None:
         self.outbox.idle_line(tracked)

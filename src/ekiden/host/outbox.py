@@ -21,7 +21,7 @@ import msgspec
 
 from ekiden.client.client import Client
 from ekiden.host.catalogue import Catalogue
-from ekiden.host.sessions import Tracked, digests
+from ekiden.host.sessions import Followed, Tracked, digests
 from ekiden.host.store import Store, put_told
 from ekiden.kernel.errors import (
     EkidenError,
@@ -118,7 +118,7 @@ class Outbox:
         self._reports: OrderedDict[str, Tracked] = OrderedDict()
         self._volatile: OrderedDict[str, Tracked] = OrderedDict()
         self._due: set[str] = set()
-        self._grown: OrderedDict[str, Tracked] = OrderedDict()
+        self._grown: OrderedDict[tuple[str, str], Followed] = OrderedDict()
         self._idle: OrderedDict[str, Tracked] = OrderedDict()
         self._queue: deque[FeedEntry | _Grown] = deque()
         self._growing: dict[ItemKey, _Growing] = {}
@@ -146,9 +146,9 @@ class Outbox:
         self._reports[tracked.session_id] = tracked
         self._wake.set()
 
-    def grew_file(self, tracked: Tracked) -> None:
-        """The session's file has new bytes."""
-        self._grown[tracked.session_id] = tracked
+    def grew_file(self, followed: Followed) -> None:
+        """A file of a session has new bytes."""
+        self._grown[followed.key] = followed
         self._wake.set()
 
     def idle_line(self, tracked: Tracked) -> None:
@@ -230,8 +230,8 @@ class Outbox:
             _, tracked = self._reports.popitem(last=False)
             self._add_report(batch, tracked)
         while self._grown and not batch.full:
-            _, tracked = self._grown.popitem(last=False)
-            await self._add_growth(batch, tracked)
+            _, followed = self._grown.popitem(last=False)
+            await self._add_growth(batch, followed)
         while self._idle and not batch.full:
             _, tracked = self._idle.popitem(last=False)
             await self._add_idle(batch, tracked)
@@ -282,28 +282,30 @@ class Outbox:
         self._volatile.clear()
         self._wake.set()
 
-    async def _add_growth(self, batch: Batch, tracked: Tracked) -> None:
-        before = tracked.hub_mark
-        read = await self._catalogue.growth(tracked)
+    async def _add_growth(self, batch: Batch, followed: Followed) -> None:
+        tracked = self._catalogue.by_id[followed.session_id]
+        before = followed.hub_mark
+        read = await self._catalogue.tails.growth(followed)
         if read is None:
             return
         growth, mark = read
         if not tracked.listed:
-            tracked.tail = None
+            followed.tail = None
             return
         if growth.more:
-            self._grown[tracked.session_id] = tracked
+            self._grown[followed.key] = followed
         if growth.items:
-            self.items_told(tracked, growth.items)
+            if not followed.thread:
+                self.items_told(tracked, growth.items)
             for item in growth.items:
                 if item.tool is None or item.tool.state not in _STILL_GROWING:
                     self.finish(tracked.session_id, item.id)
             self._add_report(batch, tracked)
-            batch.add(FeedItems(tracked.session_id, tuple(growth.items), before, mark))
-            tracked.hub_mark = mark
+            batch.add(FeedItems(tracked.session_id, tuple(growth.items), before, mark, followed.thread))
+            followed.hub_mark = mark
 
     async def _add_idle(self, batch: Batch, tracked: Tracked) -> None:
-        items = await self._catalogue.open_line(tracked)
+        items = await self._catalogue.tails.open_line(tracked)
         if items and tracked.listed:
             batch.add(FeedItems(tracked.session_id, tuple(items), "*", tracked.hub_mark))
 
@@ -383,7 +385,7 @@ class Outbox:
         for stale in answer.stale:
             tracked = self._catalogue.by_id.get(stale.session_id)
             if tracked is not None:
-                self._catalogue.set_mark(tracked, stale.mark)
+                self._catalogue.tails.set_mark(tracked.followed(stale.thread), stale.mark)
         if answer.boot_id and answer.boot_id != self._boot_id:
             self.met(answer.boot_id)
 
@@ -397,13 +399,15 @@ class Outbox:
             tracked = self._catalogue.by_id.get(entry.session_id)
             if tracked is None:
                 return
-            tracked.hub_mark = entry.after
+            followed = tracked.followed(entry.thread)
+            followed.hub_mark = entry.after
             if code == NotFound.code and tracked.known_to_hub:
                 tracked.known_to_hub = False
                 tracked.told_core = tracked.told_whole = ""
-                self._catalogue.set_mark(tracked, "")
+                for file in (tracked, *tracked.threads.values()):
+                    self._catalogue.tails.set_mark(file, "")
                 self.changed(tracked)
-                self.grew_file(tracked)
+                self.grew_file(followed)
             # else: what was refused is left out, and reading goes on behind it
 
     def _release(self, session_id: str) -> None:

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -70,9 +70,10 @@ class Owned:
         outbox: Outbox,
         store: Store,
         shares_process: Callable[["Owned"], bool],
+        find: Callable[[Tracked], Awaitable[None]],
     ) -> None:
-        """`shares_process`: whether another session that is busy is driven by the same process, so that what the
-        process has started cannot be told apart by session."""
+        """`find` looks for the session's file. `shares_process`: whether another session that is busy is driven by
+        the same process, so that what the process has started cannot be told apart by session."""
         self.tracked = tracked
         self.runtime = runtime
         self.run_id = run_id
@@ -85,6 +86,7 @@ class Owned:
         self._outbox = outbox
         self._store = store
         self._shares_process = shares_process
+        self._find = find
         self._questions: dict[str, _Question] = {}
         self._placed: dict[str, asyncio.Future[None]] = {}
         self._unseen: list[str] = []
@@ -291,6 +293,9 @@ class Owned:
 
     async def _take(self, event: RuntimeEvent) -> None:
         self.used_at = time.monotonic()
+        if self.tracked.row is None and isinstance(event, TurnStarted | Placed | TurnEnded):
+            # A new session's file is told from its first line, also where nobody tells that it was made.
+            await self._find(self.tracked)
         match event:
             case TurnStarted():
                 self._turn_started(event.turn_id)

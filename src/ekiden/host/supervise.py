@@ -415,7 +415,13 @@ class Supervisor:
             tracked.cwd, tracked.model = str(begin.cwd), begin.model
         await self._record(run_id, runtime, tracked)
         owned = Owned(
-            tracked, runtime, run_id, outbox=self._outbox, store=self._store, shares_process=self._shares_process
+            tracked,
+            runtime,
+            run_id,
+            outbox=self._outbox,
+            store=self._store,
+            shares_process=self._shares_process,
+            find=self._catalogue.find,
         )
         if tracked.row is not None:
             owned.know_texts(await asyncio.to_thread(self.texts_of, tracked))

@@ -85,10 +85,10 @@ async def report_host(tx: Transaction, host_id: str, report: HostReport, *, acto
         known.report = report
         await tell_host(tx, known, actor)
     rows = await tx.rows("sessions.marks_of_host", team_id=tx.team_id, host_id=host_id)
-    return Welcome(
-        boot_id=boot_id,
-        marks={row["session_id"]: row["mark"] for row in rows},
-    )
+    threads: dict[str, dict[str, str]] = {}
+    for row in await tx.rows("sessions.thread_marks_of_host", team_id=tx.team_id, host_id=host_id):
+        threads.setdefault(row["session_id"], {})[row["thread"]] = row["mark"]
+    return Welcome(boot_id=boot_id, marks={row["session_id"]: row["mark"] for row in rows}, threads=threads)
 
 
 async def host_back(tx: Transaction, host_id: str, at: str = "") -> None:
