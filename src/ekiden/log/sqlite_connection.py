@@ -214,6 +214,15 @@ def _events_of_topics(count: int) -> str:
     )
 
 
+# Of many events few differ in these, so they are made once.
+_actor = lru_cache(maxsize=1_024)(Actor)
+
+
+@lru_cache(maxsize=4_096)
+def _topics(on: str) -> tuple[str, ...]:
+    return tuple(on.split(" "))
+
+
 def read_events(
     connection: sqlite3.Connection, team_id: str, after: int, topics: Sequence[str] | None, limit: int
 ) -> list[Event]:
@@ -228,7 +237,7 @@ def read_events(
             raise Invalid(f"At most {limits.STREAM_TOPICS_MAX} topics can be read at once.")
         rows = connection.execute(_events_of_topics(len(chosen)), (team_id, after, limit, *chosen))
     return [
-        Event(seq, kind, tuple(on.split(" ")), at, Actor(actor_id, actor_key, name), body.encode())
+        Event(seq, kind, _topics(on), at, _actor(actor_id, actor_key, name), body.encode())
         for seq, kind, on, at, actor_id, actor_key, name, body in rows
     ]
 
