@@ -1,8 +1,8 @@
 """The hub that the door's benchmarks measure: the real rooms, in a process of its own, on data of its own.
 
-Beside the product's own places it has three that only a measurement needs: a message whose verb is nothing (the
-floor of a durable command), many stored events at once, and many pieces of a growing item. It ends when whoever
-started it closes its input.
+Beside the product's own places it has some that only a measurement needs: a message that is kept in memory and
+one whose verb is nothing (what a durable message is measured against), many stored events at once, and many pieces
+of a growing item. It ends when whoever started it closes its input.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 import uvloop
 
+from _memory import Memory
 from ekiden.access import verbs as access_verbs
 from ekiden.access.gate import AccessGate, open_home
 from ekiden.access.rules import Kind
@@ -33,7 +34,7 @@ from ekiden.kernel.door import Call, Endpoint, Need
 from ekiden.kernel.ids import Prefix, derived_id, new_id
 from ekiden.kernel.limits import FEED_ENTRIES_MAX
 from ekiden.log.open import open_log
-from ekiden.log.port import Actor, Log, Transaction
+from ekiden.log.port import Actor, Log, Reading, Transaction, Written
 from ekiden.log.queries import joined, room_queries
 from ekiden.sessions import verbs
 from ekiden.sessions.feed import take_feed
@@ -83,7 +84,7 @@ class Done(msgspec.Struct):
 
 
 async def send_nothing(call: Call, body: SendMessage) -> Message:
-    """`POST …/messages` with the verb replaced by nothing: all that the door does for a message, and no log."""
+    """`POST …/messages` with the verb replaced by nothing: all that the door does for a message."""
     return Message(
         message_id=new_id(Prefix.MESSAGE),
         session_id=call.parameters["session_id"],
@@ -93,6 +94,25 @@ async def send_nothing(call: Call, body: SendMessage) -> Message:
         sent_by_id=call.actor.principal_id,
         sent_at=iso(_CLOCK.now()),
     )
+
+
+class InMemory:
+    """`POST …/messages` as it is, on a memory instead of a database."""
+
+    def __init__(self) -> None:
+        self.memory: Memory | None = None
+
+    async def send(self, call: Any, body: SendMessage) -> Written:
+        """What `sessions.routes.send_message` does."""
+        assert self.memory is not None
+        message_id = new_id(Prefix.MESSAGE)
+
+        async def verb(tx: Any) -> Message:
+            return await verbs.send_message(
+                tx, call.parameters["session_id"], body, message_id=message_id, actor=call.actor, fresh=True
+            )
+
+        return await self.memory.write(verb, call._command(""))
 
 
 async def burst(call: Call, body: Burst) -> Done:
@@ -126,21 +146,17 @@ async def stretch(call: Call, body: Stretch) -> Done:
     return Done(body.count)
 
 
-_TEAM = Need("steer", "team")
-_SESSION = Need("steer", "session:{session_id}")
-MEASURING = (
-    Endpoint(
-        "POST",
-        "/v1/sessions/{session_id}/nothing",
-        send_nothing,
-        "A message that is not stored.",
-        body=SendMessage,
-        need=_SESSION,
-        status=201,
-    ),
-    Endpoint("POST", "/v1/burst", burst, "Many events.", body=Burst, need=_TEAM),
-    Endpoint("POST", "/v1/stretch", stretch, "Many pieces.", body=Stretch, need=_TEAM),
-)
+def measuring(in_memory: InMemory) -> tuple[Endpoint, ...]:
+    """The places that only a measurement needs."""
+    team, session = Need("steer", "team"), Need("steer", "session:{session_id}")
+    message = {"body": SendMessage, "need": session, "status": 201}
+    path = "/v1/sessions/{session_id}"
+    return (
+        Endpoint("POST", f"{path}/nothing", send_nothing, "A message and no verb.", **message),
+        Endpoint("POST", f"{path}/memory", in_memory.send, "A message and no database.", **message),
+        Endpoint("POST", "/v1/burst", burst, "Many events.", body=Burst, need=team),
+        Endpoint("POST", "/v1/stretch", stretch, "Many pieces.", body=Stretch, need=team),
+    )
 
 
 def report(host_id: str, number: int) -> SessionReport:
@@ -173,10 +189,12 @@ async def _serve(home: str, sessions: int) -> None:
     log = await open_log(str(settings.database), clock=_CLOCK, queries=queries)
     team_id, key = await open_home(log, _CLOCK)
     gate = AccessGate(log, _CLOCK)
-    hub = build(settings, log, _CLOCK, Rooms((*ENDPOINTS, *MEASURING), gate, team_id))
+    in_memory = InMemory()
+    hub = build(settings, log, _CLOCK, Rooms((*ENDPOINTS, *measuring(in_memory)), gate, team_id))
     serving = await start_serving(hub)
     keys = [key, *[await _make_key(log, gate, team_id, key, f"Reader {number}") for number in range(READER_KEYS)]]
     session_ids = await _make_sessions(log, team_id, sessions)
+    in_memory.memory = Memory(team_id, await _rows(log, team_id, session_ids), log, _CLOCK)
     _, head = await log.bounds(team_id)
     told = {"port": serving.port, "keys": keys, "log_id": log.log_id, "sessions": session_ids, "head": head}
     print(json.dumps(told), flush=True)
@@ -219,6 +237,16 @@ async def _make_sessions(log: Log, team_id: str, count: int) -> list[str]:
 
     await log.write(team_id, verb)
     return [one.session_id for one in reports]
+
+
+async def _rows(log: Log, team_id: str, session_ids: list[str]) -> dict[str, Any]:
+    async def question(reading: Reading) -> dict[str, Any]:
+        return {
+            session_id: await reading.row("sessions.session", team_id=team_id, session_id=session_id)
+            for session_id in session_ids
+        }
+
+    return await log.ask(team_id, question)
 
 
 class Served:

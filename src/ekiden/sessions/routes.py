@@ -160,11 +160,12 @@ async def inbox(call: Call) -> Inbox:
 
 async def send_message(call: Call, body: SendMessage) -> Any:
     """`Message`, stored."""
-    message_id = checked_id(Prefix.MESSAGE, body.message_id) if body.message_id else new_id(Prefix.MESSAGE)
+    fresh = not body.message_id
+    message_id = new_id(Prefix.MESSAGE) if fresh else checked_id(Prefix.MESSAGE, body.message_id)
 
     async def verb(tx: Transaction) -> Message:
         return await verbs.send_message(
-            tx, call.parameters["session_id"], body, message_id=message_id, actor=call.actor
+            tx, call.parameters["session_id"], body, message_id=message_id, actor=call.actor, fresh=fresh
         )
 
     return await call.write(verb)
