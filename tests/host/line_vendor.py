@@ -165,6 +165,9 @@ class LineRuntime:
             limit=2**20,
         )
         self.pid = self._process.pid
+        assert self._process.stdout is not None
+        if not await self._process.stdout.readline():
+            raise VendorFailed("The agent did not start.", vendor="line")
 
     async def events(self) -> AsyncIterator[RuntimeEvent]:
         process = self._process

@@ -199,7 +199,10 @@ class Host:
         ]
         tasks = [asyncio.ensure_future(one) for one in work]
         try:
-            await asyncio.gather(*tasks)
+            # Not `gather`: a cancellation must leave the telling at work until the runtimes have said their last.
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
             await supervisor.close()
             if outbox.connected.is_set() and not link.problem:

@@ -74,6 +74,18 @@ class _Growing:
     size: int = 0
 
 
+def _nothing() -> None:
+    """Follows most entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word of one of our own runtimes, and what follows once the hub has it."""
+
+    entry: FeedEntry
+    then: Callable[[], None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Grown:
     """A place in the queue for all that waits of a growing item; `anew` tells the whole again."""
@@ -87,11 +99,14 @@ class Batch:
     """Entries on their way, and what becomes true once they are taken."""
 
     entries: list[FeedEntry] = field(default_factory=list[FeedEntry])
+    then: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    """For each entry, what follows once it is taken."""
     reports: list[tuple[Tracked, str, str]] = field(default_factory=list[tuple[Tracked, str, str]])
     size: int = 0
 
-    def add(self, entry: FeedEntry) -> None:
+    def add(self, entry: FeedEntry, then: Callable[[], None] = _nothing) -> None:
         self.entries.append(entry)
+        self.then.append(then)
         self.size += len(_encode(entry))
 
     @property
@@ -120,7 +135,7 @@ class Outbox:
         self._due: set[str] = set()
         self._grown: OrderedDict[tuple[str, str], Followed] = OrderedDict()
         self._idle: OrderedDict[str, Tracked] = OrderedDict()
-        self._queue: deque[FeedEntry | _Grown] = deque()
+        self._queue: deque[_Word | _Grown] = deque()
         self._growing: dict[ItemKey, _Growing] = {}
         self._finished: OrderedDict[ItemKey, None] = OrderedDict()
         self._wake = asyncio.Event()
@@ -156,12 +171,13 @@ class Outbox:
         self._idle[tracked.session_id] = tracked
         self._wake.set()
 
-    def put(self, entry: FeedEntry) -> None:
-        """Adds a word of one of our own runtimes, in order."""
+    def put(self, entry: FeedEntry, then: Callable[[], None] = _nothing) -> None:
+        """Adds a word of one of our own runtimes, in order. `then` is called once the hub has taken it: what the
+        host forgets only then is told again after a start if it did not come to that."""
         if len(self._queue) >= OUTBOX_ENTRIES_MAX:
             self._queue.popleft()
             self.dropped += 1
-        self._queue.append(entry)
+        self._queue.append(_Word(entry, then))
         self._wake.set()
 
     def grow(self, session_id: str, turn_id: str, item_id: str, kind: ItemKind, text: str) -> None:
@@ -237,8 +253,9 @@ class Outbox:
             await self._add_idle(batch, tracked)
         while self._queue and not batch.full:
             word = self._queue.popleft()
-            entry = self._grown_entry(word) if isinstance(word, _Grown) else word
-            if entry is not None:
+            if isinstance(word, _Word):
+                batch.add(word.entry, word.then)
+            elif (entry := self._grown_entry(word)) is not None:
                 batch.add(entry)
         if not batch.entries:
             return None
@@ -362,9 +379,10 @@ class Outbox:
         """One entry that the hub refuses must not hold up the others: it is left out, and counted."""
         if len(batch.entries) == 1:
             self._refused(batch.entries[0], refusal.code, refusal.message)
+            batch.then[0]()
             return
-        for entry in batch.entries:
-            single = Batch(entries=[entry])
+        for entry, then in zip(batch.entries, batch.then, strict=True):
+            single = Batch(entries=[entry], then=[then])
             if isinstance(entry, FeedSession):
                 single.reports = [one for one in batch.reports if one[0].session_id == entry.session.session_id]
             await self._deliver(single)
@@ -377,6 +395,8 @@ class Outbox:
             if tracked.row is not None:
                 told.append((whole, tracked.row.id))
             self._release(tracked.session_id)
+        for then in batch.then:
+            then()
         if told:
             self._store.write(lambda connection: put_told(connection, told))
         for refused in answer.refused:
