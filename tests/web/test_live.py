@@ -6,7 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from web import scenes
-from web.conftest import DESK, PHONE, OpenPage
+from web.browser import DESK, PHONE
+from web.conftest import OpenPage
 from web.stub_door import LOG, StubDoor, iso
 
 pytestmark = pytest.mark.browser

@@ -1,7 +1,7 @@
 // The page: which screen is shown, and how the columns lie. Starts what runs for as long as the page is open.
 
 import { html, render, useEffect, useErrorBoundary, useState } from "./lib.js";
-import { DialogPlace } from "./parts/dialog.js";
+import { DialogPlace, closeDialog } from "./parts/dialog.js";
 import { watchKeys } from "./parts/keys.js";
 import { Freshness, Places } from "./parts/places.js";
 import { Failed, Loading } from "./parts/states.js";
@@ -41,6 +41,7 @@ function Page() {
   const [broken, mend] = useErrorBoundary();
   const now = route.value;
   const count = waiting.value.length;
+  useEffect(closeDialog, [now.screen, now.id]);
   useEffect(() => {
     openSession(now.screen === "session" ? now.id : "");
   }, [now.screen, now.id, signedIn.value]);

@@ -5,7 +5,7 @@ import { place, post } from "../door.js";
 import { send } from "../state/outbox.js";
 import { t } from "../words/index.js";
 import { ability, reason } from "./badge.js";
-import { Verbs } from "../screens/verbs.js";
+import { Verbs, forgetCarried } from "../screens/verbs.js";
 import { Failed } from "./states.js";
 import { Text } from "./text.js";
 import { Ago } from "./when.js";
@@ -53,6 +53,7 @@ export function Composer({ session, onSent }) {
     if (!text.trim()) return;
     send(id, text, { steer: asSteer, continueFirst: !queue.can && carry.can });
     write("");
+    forgetCarried(id);
     onSent();
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {

@@ -1,6 +1,6 @@
 // One dialog at a time, on the browser's own element: it holds the focus, and Escape closes it.
 
-import { html, signal, useEffect, useId, useRef } from "../lib.js";
+import { html, signal, useId, useLayoutEffect, useRef } from "../lib.js";
 import { t } from "../words/index.js";
 
 const shown = signal(/** @type {(() => any) | null} */ (null));
@@ -25,11 +25,15 @@ export function DialogPlace() {
 export function Dialog({ title, side, children }) {
   const id = useId();
   const element = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => {
+  useLayoutEffect(() => {
     const dialog = element.current;
     const before = /** @type {HTMLElement | null} */ (document.activeElement);
     dialog?.showModal();
-    return () => before?.isConnected && before.focus();
+    return () => {
+      // Only a focus that would be lost with the dialog goes back: the person may have gone on already.
+      const now = document.activeElement;
+      if (before?.isConnected && (!now || now === document.body || dialog?.contains(now))) before.focus();
+    };
   }, []);
   const outside = (/** @type {MouseEvent} */ event) => {
     if (event.target === element.current) closeDialog();

@@ -24,6 +24,9 @@ const SAID = Object.freeze([
   [/^the rest of (?<count>\d+) tool outputs$/, "said.outputs"],
   [/^Always allow: (?<what>.+)$/s, "said.always"],
   [/^Always allow in this session: (?<what>.+)$/s, "said.always_here"],
+  [/^Allow, and do not ask again for: (?<what>.+)$/s, "said.not_again"],
+  [/^Allow this host from now on$/, "said.this_host"],
+  [/^Deny, and stop the turn$/, "said.deny_stop"],
   [/^Always allow$/, "approval.always"],
   [/^(?:Always allow|Allow) in this session$/, "said.session"],
 ]);

@@ -19,6 +19,7 @@ import { Pending, Unsent } from "../parts/receipt.js";
 import { Failed, Loading } from "../parts/states.js";
 import { Text } from "../parts/text.js";
 import { VirtualList } from "../parts/virtual.js";
+import { visibleText } from "../parts/visible.js";
 import { Ago } from "../parts/when.js";
 import { RawLines } from "./raw.js";
 import { Truth } from "./truth.js";
@@ -57,7 +58,7 @@ function Head({ wide, session }) {
   return html`<header class="session-head"><${Back} wide=${wide} />
     <div class="grow"><h1 class="title cut"><${Text} of=${titleOf(session)} /></h1>
       <small class="soft row"><${Bars} session=${session} silent /><span class="cut">${levelWord(session)} · ${vendorName(report.vendor)} · <${Text} of=${session.host_name} /> ·${" "}
-        <span title=${report.cwd}><${Text} of=${folderName(report.cwd)} /></span>${report.git_branch ? html` · <${Text} of=${report.git_branch} />` : null}</span></small></div>
+        <span title=${visibleText(report.cwd ?? "")}><${Text} of=${folderName(report.cwd)} /></span>${report.git_branch ? html` · <${Text} of=${report.git_branch} />` : null}</span></small></div>
     <${StatePill} session=${session} asks=${open.length} />
     <button type="button" class="quiet details" onClick=${details}>${t("truth.open")}</button>
   </header>`;
@@ -178,11 +179,20 @@ function Beginning() {
   return html`<div>
     ${viewState.value === "kept" ? html`<p class="soft small centre">${t("session.kept_part")}</p>`
       : items.value.length ? html`<p class="soft small centre">${t("session.beginning")}</p>`
-      : html`<div class="state"><p>${t(now.session.report.rows ? "session.unread" : "session.empty")}</p></div>`}
+      : html`<${Nothing} report=${now.session.report} />`}
     ${now.fromCopy ? html`<p class="say-note">${t("session.from_copy")}</p>` : null}
     ${drift || (!items.value.length && now.session.report.rows) ? html`<${RawLines} id=${now.session.report.session_id} open=${!items.value.length} />` : null}
     ${now.notices.filter((word) => word !== "source_gone" || !now.fromCopy).map((word) => html`<p class="say-note"><${Text} of=${noticeOf(word)} /></p>`)}
   </div>`;
+}
+
+/** Why there is no item. @param {{report: any}} props */
+function Nothing({ report }) {
+  if (report.origin === "fork" && report.parent_session_id && !report.rows) {
+    return html`<div class="state"><p>${t("session.fork_empty")}</p>
+      <a class="button" href=${address("session", report.parent_session_id)}>${t("session.fork_source")}</a></div>`;
+  }
+  return html`<div class="state"><p>${t(report.rows ? "session.unread" : "session.empty")}</p></div>`;
 }
 
 /** Below the last item: what came with a verb. */

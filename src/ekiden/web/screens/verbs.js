@@ -22,6 +22,12 @@ export function carriedNote(id) {
     ${(told.not_carried ?? []).map((/** @type {string} */ what) => html`<br />${t("verb.left")} <${Text} of=${fromHost(what)} />`)}</span>`;
 }
 
+/** What came with the last verb is no news any more once the person writes on. @param {string} id */
+export function forgetCarried(id) {
+  const next = new Map(carried.value);
+  if (next.delete(id)) carried.value = next;
+}
+
 /** @param {any} told the door's `Carried` */
 export function follow(told) {
   carried.value = new Map(carried.value).set(told.session_id, told);

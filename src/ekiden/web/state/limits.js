@@ -20,6 +20,7 @@ export const OUTBOX_MAX = 50;
 
 export const MARKDOWN_CHARS_MAX = 120_000;
 export const MARKDOWN_DEPTH_MAX = 24;
+export const TYPED_CHARS_FOLDED = 1200;
 export const OUTPUT_LINES_FOLDED = 14;
 export const OUTPUT_CHARS_STEP = 120_000;
 export const DIFF_LINES_FOLDED = 24;
