@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from cases.desk import Desk
+from web.browser import chromium
+
+__all__ = ["chromium"]
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Tool calls that miss their other half, and the same talk in every form that a vendor has written it in."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -72,6 +73,43 @@ async def test_a_rollout_with_half_calls_says_so(desk: Desk) -> None:
     report = await desk.read(S1)
     assert states(await desk.pages(S1)) == [("completed", "what?", "orphan_result"), ("unrecorded", "", "")]
     assert report.state != "running"
+
+
+async def test_an_output_in_a_file_beside_the_session_is_read_and_no_other_file_is(desk: Desk) -> None:
+    """Large outputs lie there and a line names them; a path that leads anywhere else stays a name."""
+    path = desk.claude(S1, b"")
+    folder = path.with_suffix("") / "tool-results"
+    folder.mkdir(parents=True)
+    (folder / "x.txt").write_text("y" * 60_000)
+    (desk.base / "outside.txt").write_text("not for anybody")
+    (folder / "link.txt").symlink_to(desk.base / "outside.txt")
+    os.mkfifo(folder / "pipe.txt")
+    with (folder / "sparse.txt").open("wb") as sparse:
+        sparse.truncate(5 * 1024**3)
+    named = [
+        folder / "x.txt",
+        folder / "../../../../../../../outside.txt",
+        desk.base / "outside.txt",
+        folder / "link.txt",
+        folder / "pipe.txt",
+        folder / "sparse.txt",
+    ]
+    rows = [user("u0", None, "go")]
+    for number, one in enumerate(named):
+        rows.append(
+            assistant(f"a{number}", rows[-1]["uuid"], call(f"t{number}", command=f"{number}"), f"m{number}")
+        )
+        text = f"<persisted-output>\nOutput too large (58KB). Full output saved to: {one}\n\nPreview:\nyyy"
+        rows.append(user(f"r{number}", f"a{number}", result(f"t{number}", text)))
+    path.write_bytes(encode(rows))
+    await desk.up()
+    report = await desk.read(S1)
+    tools = [item for item in await desk.pages(S1) if item.tool]
+    assert len(tools) == len(named)
+    for number, item in enumerate(tools):
+        whole = await desk.client.get(f"/v1/sessions/{report.session_id}/items/{item.id}", type=Item)
+        assert ("y" * 60_000 in whole.text()) is (number == 0)
+        assert "not for anybody" not in str(whole)
 
 
 def bare(fields: dict[str, Any]) -> bytes:
