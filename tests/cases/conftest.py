@@ -6,9 +6,6 @@ from pathlib import Path
 import pytest
 
 from cases.desk import Desk
-from web.browser import chromium
-
-__all__ = ["chromium"]
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from scripted_model import ScriptedModel, serve
 from whole.computer import Computer, wait_for
 from whole.device import Device
 
+pytestmark = pytest.mark.vendors
+
 RESULTS = Path(__file__).resolve().parents[2] / ".test-results"
 SLEEPS = ("sleep 7341", "sleep 7342", "sleep 7343")
 SCRIPT = f"{SLEEPS[0]} & setsid {SLEEPS[1]} & nohup {SLEEPS[2]} & wait"

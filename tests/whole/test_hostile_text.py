@@ -1,11 +1,8 @@
 """Text that attacks whoever shows it, from the session files of both vendors to the page in a real browser."""
 
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
-from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -13,23 +10,12 @@ from playwright.sync_api import Browser, expect
 from cases.desk import folder_name, thread_id
 from vendors.claude.files import assistant, encode, result, user
 from vendors.codex.files import joined, meta, response, written
-from web.browser import DESK, Guard, made_from_text
+from web.browser import DESK, Guard, chromium, made_from_text
 from web.scenes import HOSTILE
 from whole.computer import Computer, wait_for
 
 pytestmark = pytest.mark.browser
-
-RESULTS = Path(__file__).resolve().parents[2] / ".test-results"
-
-
-@pytest.fixture
-def computer() -> Iterator[Computer]:
-    folder = RESULTS / "computers" / uuid4().hex[:12]
-    folder.mkdir(parents=True)
-    made = Computer(folder, 9)
-    yield made
-    made.close()
-    shutil.rmtree(folder, ignore_errors=True)
+__all__ = ["chromium"]
 
 
 def write_sessions(home: Path) -> None:
