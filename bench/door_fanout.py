@@ -27,8 +27,8 @@ def main() -> None:
         pieces = {**common, "target": "/v1/stretch", "body": {"per_s": 1_100}, "mark": GREW, "count": 1_650}
         run_client("follow", {**flood, "count": 200})
         for _ in range(ROUNDS):
-            rates.append(run_client("follow", {**flood, "count": 4_000})["per_s"])
-            ratios.append(rates[-1] / plain_write_floor(CLIENTS, 10_000, EVENT_BYTES, 8))
+            rates.append(run_client("follow", {**flood, "count": 3_000})["per_s"])
+            ratios.append(rates[-1] / plain_write_floor(CLIENTS, 5_000, EVENT_BYTES, 8))
             grown.append(run_client("follow", pieces))
 
     def latency(share: str) -> float:

@@ -6,7 +6,7 @@ clients in another process, one command after the other each, go round 640 sessi
 
 Peers, in the same round: the same server without a database (the same verb over dictionaries: no SQL, no disk, no
 thread; the bar is for this ratio), and the same request with no verb at all. Told beside them is what the disk
-takes to sync as many bytes as one commit writes. Each value is the median of the rounds, each ratio is of one round.
+takes to sync as many bytes as one commit writes. Values are medians of the rounds, each ratio is of one round.
 """
 
 import os
@@ -17,8 +17,8 @@ import time
 from _hub import Served, a_hub
 from _load import figure, run_client
 
-ROUNDS = 5
-SECONDS = 1.2
+ROUNDS = 3
+SECONDS = 1.5
 SESSIONS = 640
 COMMIT_BYTES = 256 * 1024
 

@@ -68,10 +68,11 @@ def missed(line: re.Match[str]) -> list[str]:
     """The bars of one figure's line that it misses, in words."""
     name = line["name"]
     wrong = [] if meets(line) else [f"{name} misses its bar: {line['value']}, not {line['sign']} {line['bar']}"]
-    for more in FURTHER.finditer(line["rest"]):
-        if not meets(more):
-            wrong.append(f"{name}: {more['name']} {more['value']}, not {more['sign']} {more['bar']}")
-    return wrong
+    return wrong + [
+        f"{name}: {more['name']} {more['value']}, not {more['sign']} {more['bar']}"
+        for more in FURTHER.finditer(line["rest"])
+        if not meets(more)
+    ]
 
 
 def run(path: Path, names: Sequence[str]) -> list[str]:
