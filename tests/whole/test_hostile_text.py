@@ -86,8 +86,10 @@ def test_hostile_text_of_session_files_is_only_text_on_the_page(computer: Comput
         expect(page.locator(".virtual-row", has_text="the end of it").first).to_be_visible()
         page.evaluate("() => { document.querySelector('.virtual').scrollTop = 0 }")
         expect(page.locator("#page")).to_contain_text('<script>top.location="//evil.example"</script>')
-        for button in page.locator(".note-button, .tool > .head[aria-expanded=false]").all():
-            button.click()
+        page.evaluate(
+            "() => document.querySelectorAll('.note-button, .tool > .head[aria-expanded=false]')"
+            ".forEach((button) => button.click())"
+        )
         expect(page.locator("#page")).to_contain_text("[x](javascript:alert(1))")
         assert made_from_text(page) == []
         assert page.url.startswith(computer.url)
