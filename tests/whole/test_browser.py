@@ -235,6 +235,26 @@ def test_an_open_page_says_that_the_hub_died_and_comes_back_by_itself_with_all(
     assert computer.texts(session_id) == ["one, two, three", "four, five", "six"]
 
 
+def test_what_a_sub_agent_did_can_be_read(computer: Computer, devices_of: DevicesOf) -> None:
+    """Claude Code's sub-agent has a file of its own: its command and its last words stand under its call."""
+    asked = {
+        "description": "Look around",
+        "prompt": "sub %%sh ls %%final I looked: nothing odd.",
+        "subagent_type": "general-purpose",
+    }
+    prompt = f"Is all well? @@raw Task {json.dumps(asked)} @@final All is well."
+    computer.run("claude", "-p", prompt, "--allowedTools", "Task", "Bash(ls:*)")
+    computer.up()
+    phone = devices_of(computer).signed_in(PHONE)
+    open_by_hand(phone, "Is all well?")
+    phone.locator(".tool > .head", has_text="Look around").click()
+    phone.get_by_role("button", name="What the sub-agent did").click()
+    thread = phone.locator(".thread .nested")
+    expect(thread).to_contain_text("I looked: nothing odd.")
+    expect(thread.locator(".tool > .head")).to_contain_text("ls")
+    picture(phone, "sub-agent-phone")
+
+
 HOSTILE = (
     "<img src=x onerror=alert(1)><svg onload=alert(2)></svg><script>alert(3)</script></script> "
     "[here](javascript:alert(4)) ![p](https://elsewhere.example/p.png) ![q](//elsewhere.example/q.png) "

@@ -1,12 +1,13 @@
 // A tool call: what was asked, how it ended, what it said and what it changed.
 
-import { html } from "../lib.js";
-import { THREAD_ITEMS_STEP } from "../state/limits.js";
-import { view } from "../state/live.js";
+import { html, useEffect } from "../lib.js";
+import { openId, view } from "../state/live.js";
+import { joinedThread, readOf, readThread } from "../state/threads.js";
 import { duration, known, t } from "../words/index.js";
 import { Diff } from "./diff.js";
 import { isOpen, toggle } from "./folds.js";
 import { Output } from "./output.js";
+import { Failed } from "./states.js";
 import { Text, textNodes } from "./text.js";
 import { Since } from "./when.js";
 
@@ -28,7 +29,7 @@ export function ToolItem({ item, threads, drawItem }) {
   const open = isOpen(fold, startsOpen);
   const long = (tool.command ?? "").includes("\n") || (tool.command ?? "").length > 90;
   const elsewhere = tool.cwd && tool.cwd !== view.value?.session.report.cwd;
-  const body = output || diffs.length || thread.length || long || elsewhere || (hasInput(tool) && !tool.command) || tool.images?.length;
+  const body = output || diffs.length || tool.thread || long || elsewhere || (hasInput(tool) && !tool.command) || tool.images?.length;
   const questions = Array.isArray(tool.input?.questions) ? tool.input.questions : [];
   const [sign, look] = SIGN[tool.state] ?? SIGN.unrecorded;
   return html`<div class="tool" data-state=${tool.state}>
@@ -44,10 +45,10 @@ export function ToolItem({ item, threads, drawItem }) {
         ${diffs.length > 1 || !headline(tool).includes(diff.path) ? html`<p class="where mono small"><${Text} of=${diff.path} /></p>` : null}
         <${Diff} unified=${diff.unified} fold=${`diff:${item.id}:${index}`} named /></div>`)}
       ${questions.length ? html`<${Asked} questions=${questions} />` : null}
-      ${!diffs.length && !questions.length && hasInput(tool) && !tool.command ? html`<${Output} text=${pretty(tool.input)} fold=${`input:${item.id}`} itemId=${item.id} />` : null}
+      ${!diffs.length && !questions.length && hasInput(tool) && !tool.command && !saidAbove(tool) ? html`<${Output} text=${pretty(tool.input)} fold=${`input:${item.id}`} itemId=${item.id} />` : null}
       ${output ? html`<${Output} text=${output} fold=${`output:${item.id}`} itemId=${item.id} growing=${running} cut=${cutOf(item, "tool.output", "output")} />` : null}
       ${(tool.images ?? []).map((/** @type {any} */ image) => html`<p class="where soft small">${t("block.image", { type: image.media_type })}</p>`)}
-      ${thread.length ? html`<${Thread} name=${tool.thread} items=${thread} drawItem=${drawItem} />` : null}
+      ${tool.thread ? html`<${Thread} name=${tool.thread} items=${thread} drawItem=${drawItem} />` : null}
     </div>` : null}
   </div>`;
 }
@@ -65,6 +66,12 @@ const headline = (tool) => (tool.command || tool.title || firstQuestion(tool) ||
 
 /** @param {any} tool */
 const firstQuestion = (tool) => (Array.isArray(tool.input?.questions) ? String(tool.input.questions[0]?.question ?? "") : "");
+
+/** Whether the head says all of the input already. @param {any} tool */
+const saidAbove = (tool) => {
+  const values = Object.values(Object(tool.input));
+  return values.length === 1 && values[0] === headline(tool);
+};
 
 /** @param {any} tool */
 const hasInput = (tool) => tool.input !== undefined && tool.input !== null && Object.keys(Object(tool.input)).length > 0;
@@ -89,16 +96,22 @@ function Outcome({ tool, diffs, running, entries }) {
   return parts.length ? html`<small class="soft nowrap">${parts.join(" · ")}</small>` : null;
 }
 
-/** What a sub-agent did, folded. @param {{name: string, items: any[], drawItem: (item: any) => any}} props */
+/** What a sub-agent did, folded; read when it is opened. @param {{name: string, items: any[], drawItem: (item: any) => any}} props */
 export function Thread({ name, items, drawItem }) {
   const fold = `thread:${name}`;
-  const all = `${fold}:all`;
-  const shown = isOpen(all) ? items : items.slice(-THREAD_ITEMS_STEP);
+  const open = isOpen(fold);
+  const session = openId.value;
+  const { items: read, before, state, problem } = readOf(session, name);
+  const shown = joinedThread(read, items);
+  useEffect(() => {
+    if (open && state === "unread") readThread(session, name);
+  }, [open, state, session, name]);
   return html`<div class="thread">
-    <button type="button" class="quiet more" aria-expanded=${isOpen(fold)} onClick=${() => toggle(fold)}>
-      ${isOpen(fold) ? t("thread.close") : t("thread.open", { count: items.length })}</button>
-    ${isOpen(fold) ? html`<div class="nested">
-      ${shown.length < items.length ? html`<button type="button" class="quiet more" onClick=${() => toggle(all)}>${t("fold.earlier", { count: items.length - shown.length })}</button>` : null}
+    <button type="button" class="quiet more" aria-expanded=${open} onClick=${() => toggle(fold)}>${t(open ? "thread.close" : "thread.open")}</button>
+    ${open ? html`<div class="nested">
+      ${problem ? html`<${Failed} problem=${problem} retry=${() => readThread(session, name)} inline />`
+        : state === "reading" ? html`<p class="soft small" role="status">${t("loading.older")}</p>`
+        : before ? html`<button type="button" class="quiet more" onClick=${() => readThread(session, name)}>${t("thread.earlier")}</button>` : null}
       ${shown.map((item) => html`<div key=${item.id}>${drawItem(item)}</div>`)}
     </div>` : null}
   </div>`;

@@ -7,6 +7,7 @@ import { items, joined, olderLoading, openId, pageProblem, readOlder, readView, 
 import { outbox } from "../state/outbox.js";
 import { address, back, route } from "../state/route.js";
 import { echoes, rowsOf } from "../state/rows.js";
+import { forgetThreads } from "../state/threads.js";
 import { t } from "../words/index.js";
 import { ApprovalCard } from "../parts/approval.js";
 import { Bars, StatePill, folderName, levelWord, titleOf, vendorName } from "../parts/badge.js";
@@ -27,7 +28,10 @@ import { carriedNote } from "./verbs.js";
 
 /** @param {{wide: boolean}} props */
 export function SessionScreen({ wide }) {
-  useEffect(() => () => forgetFolds(), []);
+  useEffect(() => () => {
+    forgetFolds();
+    forgetThreads();
+  }, []);
   const now = view.value;
   if (!now) {
     return html`<div class="screen">

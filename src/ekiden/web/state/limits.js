@@ -25,7 +25,7 @@ export const OUTPUT_LINES_FOLDED = 14;
 export const OUTPUT_CHARS_STEP = 120_000;
 export const DIFF_LINES_FOLDED = 24;
 export const RAW_LINES_PAGE = 100;
-export const THREAD_ITEMS_STEP = 100;
+export const THREAD_ITEMS_PAGE = 100;
 export const ECHO_LOOK_BACK = 60;
 export const FIND_PAGES_MAX = 25;
 

@@ -71,7 +71,6 @@ export const en = Object.freeze({
   "do.done": "Done",
 
   "fold.branch": { one: "{count} entry on a branch that was left; the model no longer sees it", other: "{count} entries on a branch that was left; the model no longer sees them" },
-  "fold.earlier": { one: "{count} earlier", other: "{count} earlier" },
   "fold.earlier_lines": "Earlier lines",
   "fold.injected": { one: "{count} entry put in by the program, not typed by a person", other: "{count} entries put in by the program, not typed by a person" },
   "fold.less": "Show less",
@@ -374,8 +373,9 @@ export const en = Object.freeze({
   "state.waiting": "waits",
 
   "thread.count": { one: "{count} entry", other: "{count} entries" },
+  "thread.earlier": "Earlier",
   "thread.close": "Fold the sub-agent",
-  "thread.open": { one: "What the sub-agent did: {count} entry", other: "What the sub-agent did: {count} entries" },
+  "thread.open": "What the sub-agent did",
 
   "tool.completed": "Done:",
   "tool.denied": "denied",

@@ -71,7 +71,6 @@ export const zh = Object.freeze({
   "do.done": "完成",
 
   "fold.branch": { other: "{count} 条位于已放弃的分支上；模型不再看到它们" },
-  "fold.earlier": { other: "更早的 {count} 条" },
   "fold.earlier_lines": "更早的行",
   "fold.injected": { other: "{count} 条由程序插入，不是人写的" },
   "fold.less": "收起",
@@ -374,8 +373,9 @@ export const zh = Object.freeze({
   "state.waiting": "等待",
 
   "thread.count": { other: "{count} 条" },
+  "thread.earlier": "更早的",
   "thread.close": "收起子代理",
-  "thread.open": { other: "子代理做了什么：{count} 条" },
+  "thread.open": "子代理做了什么",
 
   "tool.completed": "完成：",
   "tool.denied": "已拒绝",
