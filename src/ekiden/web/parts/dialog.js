@@ -14,7 +14,8 @@ export function closeDialog() {
   shown.value = null;
 }
 
-export const dialogOpen = () => shown.value !== null;
+/** As the browser sees it: a dialog that Escape has closed takes no keys any more, though its end is told later. */
+export const dialogOpen = () => document.querySelector("dialog[open]") !== null;
 
 /** Where the dialog of the page is drawn. */
 export function DialogPlace() {
