@@ -137,6 +137,12 @@ class Tail:
         if self._base is None:
             self._base = facts
 
+    def rebase(self, facts: Facts) -> None:
+        """The whole file up to the position says `facts`: from here on they are counted on. The fold stays."""
+        self._base = self.facts = facts
+        if self._fold is not None:
+            self._primed = snapshot(self._fold.facts)
+
     def rest(self) -> None:
         """Gives up the fold, to save memory; the next reading makes another."""
         if self._fold is not None:

@@ -25,7 +25,7 @@ from ekiden.host.pages import Pages
 from ekiden.host.projects import Projects
 from ekiden.host.requests import Requests
 from ekiden.host.sessions import Followed, Tracked, report_of
-from ekiden.host.store import FileRow, Store, files, indexed_share
+from ekiden.host.store import Store, files, files_by_id, indexed_share
 from ekiden.host.supervise import Supervisor
 from ekiden.host.unpacked import Opener
 from ekiden.kernel.errors import Invalid, NotFound, StoreHeld
@@ -163,7 +163,7 @@ class Host:
             store=store,
             state_of=self._state_of,
         )
-        adopt = asyncio.Event()
+        imported: asyncio.Queue[Sequence[int] | None] = asyncio.Queue()
         importer = Importer(
             store,
             opener,
@@ -175,7 +175,7 @@ class Host:
             if settings.vendors_from
             else (),
             environment=settings.environment,
-            imported=adopt.set,
+            imported=imported.put_nowait,
         )
         link = Link(
             self.client,
@@ -191,7 +191,7 @@ class Host:
         work: list[Any] = [
             catalogue.run(),
             importer.run(),
-            self._adopt(adopt, catalogue, store),
+            self._adopt(imported, catalogue, store),
             self._connect(catalogue, supervisor, link),
             outbox.run(),
             supervisor.run(),
@@ -311,16 +311,19 @@ class Host:
             await self._look(store)
             await link.tell_host()
 
-    async def _adopt(self, adopt: asyncio.Event, catalogue: Catalogue, store: Store) -> None:
+    async def _adopt(
+        self, imported: "asyncio.Queue[Sequence[int] | None]", catalogue: Catalogue, store: Store
+    ) -> None:
         """Takes what the import has learnt into what is told of the sessions."""
         while True:
-            await adopt.wait()
-            adopt.clear()
-
-            def rows() -> list[FileRow]:
-                return store.read(lambda connection: list(files(connection)))
-
-            catalogue.adopt_facts(await asyncio.to_thread(rows))
+            ids = await imported.get()
+            rows = await asyncio.to_thread(
+                store.read,
+                lambda connection, ids=ids: list(
+                    files(connection) if ids is None else files_by_id(connection, ids)
+                ),
+            )
+            catalogue.adopt_facts(rows)
 
 
 @contextlib.contextmanager

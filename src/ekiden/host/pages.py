@@ -11,6 +11,7 @@ first line of a file come, in this order: the parent's lines for a session that 
 then earlier revisions from the copy.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -31,6 +32,7 @@ from ekiden.kernel.limits import (
     PAGE_ROWS_MAX,
     PAGE_WINDOW_BYTES,
     PAGE_WINDOW_BYTES_MAX,
+    PAGE_WINDOWS_KEPT_MAX,
     RAW_LINE_CHARS_MAX,
     TAIL_PRIME_BYTES_MAX,
 )
@@ -81,6 +83,8 @@ class Pages:
         self._opener = opener
         self._vendors = vendors
         self._lineage = Lineage(store, opener, vendors)
+        self._windows: dict[int, int] = {}
+        """How much of each file the last page took, in bytes."""
 
     def page(
         self,
@@ -191,7 +195,7 @@ class Pages:
         whole_end = last_line_end(source, source.size())
         end = whole_end if offset is None else min(offset, whole_end)
         newlines = self._lineage.newlines(file)
-        window = PAGE_WINDOW_BYTES
+        window = self._windows.get(file.id, PAGE_WINDOW_BYTES)
         while True:
             start = window_start(source, end, window)
             read = self._fold(file, source, start, end, whole_end, newlines, running, newest and idle_open_line)
@@ -202,8 +206,16 @@ class Pages:
                 PAGE_WINDOW_BYTES_MAX, int(window * max(1.5, min(8.0, 1.3 * wanted / max(1, len(items)))))
             )
         page, first, size = _newest(items, read.starts, wanted, start, bytes_max)
+        self._remember_window(file.id, end - first)
         page = self._with_dropped(file, page, read.starts, first, None if newest else end)
         return _Part(page, first, end, size, newlines.rows if newlines.end >= whole_end else None)
+
+    def _remember_window(self, file_id: int, used_bytes: int) -> None:
+        """The next page of the file will most likely need about as much: then it is folded once, not in steps."""
+        self._windows[file_id] = min(PAGE_WINDOW_BYTES_MAX, max(PAGE_WINDOW_BYTES, int(used_bytes * 1.2)))
+        if len(self._windows) > PAGE_WINDOWS_KEPT_MAX:
+            with contextlib.suppress(StopIteration, KeyError):
+                self._windows.pop(next(iter(self._windows)))
 
     def _with_dropped(
         self, row: FileRow, page: list[Item], starts: dict[str, int], first: int, end: int | None

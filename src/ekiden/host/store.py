@@ -238,6 +238,15 @@ def file_of(connection: sqlite3.Connection, vendor: str, native_id: str, thread:
     return file_row(row) if row else None
 
 
+def files_by_id(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[FileRow]:
+    """The files with these ids."""
+    for values in connection.execute(
+        f"SELECT {FILE_COLUMNS} FROM files WHERE id IN (SELECT value FROM json_each(?))",  # noqa: S608 (columns)
+        (msgspec.json.encode(list(ids)).decode(),),
+    ):
+        yield file_row(values)
+
+
 def files_of(connection: sqlite3.Connection, vendor: str, native_id: str) -> list[FileRow]:
     """A session's main file, then those of its sub-agents."""
     rows = connection.execute(

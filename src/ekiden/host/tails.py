@@ -199,9 +199,11 @@ class Tails:
         followed.row = row
         if row.thread or row.facts is None or not row.facts_whole:
             return
-        tracked.facts = row.facts
-        if tracked.tail is not None and row.indexed_to >= tracked.tail.offset:
-            tracked.tail.rest()
+        tail = tracked.tail
+        if tail is None or tail.facts is None or row.indexed_to >= tail.offset:
+            tracked.facts = row.facts
+            if tail is not None and row.revision == tail.revision and row.indexed_to == tail.offset:
+                tail.rebase(row.facts)
 
 
 def _with(known: Facts, followed: Facts) -> Facts:
