@@ -3,7 +3,7 @@ follower missed or saw twice, while all that can go goes.
 
 Three nodes as processes on one Postgres, 16 clients that send 20,000 commands, each to the next node and again
 under its own name until it is answered. A node is killed every 2 s, Postgres is stopped twice as by a crash, NATS
-is away for 10 s. A follower goes from node to node by its cursor all the time. `nodes_chaos.py N` sends N commands.
+is away for 10 s. A follower goes from node to node by its cursor all the time. `nodes_chaos.py N` sends N of them.
 """
 
 import asyncio
