@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvloop
 
-from _load import ENDPOINTS, clean_environment
+from _hub import clean_environment
 from ekiden.access.gate import AccessGate, open_home
 from ekiden.hub.app import Rooms, build
 from ekiden.hub.bus_link import nats_bus, notify_bus
@@ -26,11 +27,30 @@ from ekiden.hub.serve import serve
 from ekiden.hub.settings import Settings
 from ekiden.hub.tidying import own_chores
 from ekiden.kernel.clock import SystemClock
+from ekiden.kernel.door import Call, Endpoint, Need
 from ekiden.log.open import open_log
 from ekiden.log.queries import joined, room_queries
 from ekiden.log.wakeups_nats import NatsWakeups
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # a Postgres and a NATS that can be stopped
+
+
+class Said(msgspec.Struct):
+    text: str
+
+
+class Answer(msgspec.Struct):
+    seq: int
+
+
+async def append(call: Call, body: Said) -> Any:
+    async def verb(tx: Any) -> Answer:
+        return Answer(tx.append("said", body, topics=("team",), actor=call.actor))
+
+    return await call.write(verb)
+
+
+ENDPOINTS = (Endpoint("POST", "/v1/append", append, "A durable command.", body=Said, need=Need("steer", "team")),)
 
 
 async def _node(database: str, nats: str, port: int, home: str) -> None:

@@ -47,7 +47,7 @@ async def measure(database: str, nats: str, home: Path) -> list[float]:
         async with asyncio.timeout(20), asyncio.TaskGroup() as group:
             group.create_task(read())
             for number in range(COMMANDS):
-                name = f"c{number}"
+                name = f"{home.name}-{number}"
                 began_at[name] = time.perf_counter()
                 assert await way.post(name) is not None
                 await asyncio.sleep(EVERY_S)
