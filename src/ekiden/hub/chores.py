@@ -18,6 +18,7 @@ from ekiden.kernel.errors import Conflict, EkidenError
 from ekiden.kernel.limits import CHORE_LEASE_S, CHORE_LOOK_S
 from ekiden.log.port import Log, Reading, Transaction
 
+_MS_PER_S = 1_000
 _log = logging.getLogger("ekiden.hub")
 
 
@@ -102,14 +103,14 @@ class Chores:
                 _log.error("The chore %s failed: %s", chore.name, type(error).__qualname__)
 
     def _now_ms(self) -> int:
-        return int(self.clock.now() * 1000)
+        return int(self.clock.now() * _MS_PER_S)
 
     async def _do(self, chore: Chore) -> None:
         lease = await self._take(chore)
         if lease is None:
             return
         await chore.run(lease)
-        due_ms = self._now_ms() + int(chore.every_s * 1000)
+        due_ms = self._now_ms() + int(chore.every_s * _MS_PER_S)
 
         async def done(tx: Transaction) -> None:
             await tx.run("hub.end_lease", name=chore.name, fence=lease.fence, until_ms=due_ms)
@@ -132,7 +133,7 @@ class Chores:
 
         async def verb(tx: Transaction) -> None:
             fences.clear()
-            end_ms = now_ms + int(CHORE_LEASE_S * 1000)
+            end_ms = now_ms + int(CHORE_LEASE_S * _MS_PER_S)
             if await tx.run("hub.take_lease", name=chore.name, owner=self.owner, until_ms=end_ms, now_ms=now_ms):
                 row = await tx.row("hub.lease", name=chore.name)
                 assert row is not None

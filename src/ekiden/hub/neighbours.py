@@ -58,6 +58,7 @@ from ekiden.kernel.limits import (
 from ekiden.log.port import Event
 from ekiden.sessions.wire import FeedGrew, FeedGrown, Growing
 
+_MS_PER_S = 1_000
 _log = logging.getLogger("ekiden.hub")
 _encode = msgspec.json.Encoder().encode
 
@@ -293,7 +294,7 @@ class Neighbours:
     ) -> None:
         self.bus = bus
         self.clock = clock
-        self.boot_id = _boot_id(int(clock.now() * 1000))
+        self.boot_id = _boot_id(int(clock.now() * _MS_PER_S))
         self._boot_changed = boot_changed
         self._keys_changed = keys_changed
         self._teams: dict[str, TeamNeighbours] = {}
@@ -387,7 +388,7 @@ class Neighbours:
 
     def renew_boot(self) -> None:
         """Growing text was lost: hosts tell theirs again. The later name is the greater one, on every node."""
-        self._say_boot(_boot_id(max(int(self.clock.now() * 1000), _number_of(self.boot_id) + 1)))
+        self._say_boot(_boot_id(max(int(self.clock.now() * _MS_PER_S), _number_of(self.boot_id) + 1)))
         self.bus.tell(self._here())
 
     def _say_boot(self, boot_id: str) -> None:
