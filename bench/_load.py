@@ -1,197 +1,28 @@
-"""Shared tools of the door's benchmarks: a hub in a process of its own, and light clients in another.
+"""The clients of the door's benchmarks, and how a figure is told.
 
 The clients are raw protocols on uvloop that look at as little of an answer as they need, so that what is measured
-is the door and not the one who knocks. Each process prints one line of JSON and nothing else.
+is the door and not the one who knocks. Each runs in a process of its own and prints one line of JSON.
 """
 
 import asyncio
-import contextlib
 import json
-import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import uvloop
 
-from ekiden.access import verbs as access_verbs
-from ekiden.access.gate import AccessGate, open_home
-from ekiden.access.rules import Kind
-from ekiden.access.secrets import new_key
-from ekiden.hub.app import Rooms, build
-from ekiden.hub.serve import start_serving
-from ekiden.hub.settings import Settings
-from ekiden.kernel.clock import SystemClock
-from ekiden.kernel.door import Call, Endpoint, Need
-from ekiden.log.open import open_log
-from ekiden.log.port import Actor, Log
-from ekiden.log.queries import room_queries
-from ekiden.sessions.wire import FeedGrew
-from ekiden.transcript.items import ItemKind
+from _hub import GROWING_SESSION, clean_environment
 
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 _SENT_AT = re.compile(rb'sent_at\\*":([0-9.]+)')
-_SESSION = "ses_00000000000000000000"
 STORED = "id: "
 GREW = '"kind":"item.grew"'
 """What the readers count."""
-
-
-# The hub that is measured
-
-
-class Said(msgspec.Struct):
-    text: str
-    sent_at: float = 0.0
-
-
-class Answer(msgspec.Struct):
-    seq: int
-
-
-class Burst(msgspec.Struct):
-    """`count` events, `at_once` of them on their way to the disk at a time."""
-
-    count: int
-    at_once: int = 64
-
-
-class Stretch(msgspec.Struct):
-    """`count` pieces of a growing item, `per_s` of them a second."""
-
-    count: int
-    per_s: float
-
-
-async def append(call: Call, body: Said) -> Any:
-    async def verb(tx: Any) -> Answer:
-        return Answer(tx.append("said", body, topics=("team",), actor=call.actor))
-
-    return await call.write(verb)
-
-
-async def nothing(call: Call, body: Said) -> Answer:
-    assert call.actor.key_id
-    assert body.text
-    return Answer(1)
-
-
-async def burst(call: Call, body: Burst) -> Answer:
-    """Stores events through the log, as rooms do, and answers when all are on disk."""
-    actor: Actor = call.actor
-    room = asyncio.Semaphore(body.at_once)
-
-    async def one() -> None:
-        async with room:
-            said = Said("x" * 120, time.time())
-
-            async def verb(tx: Any) -> None:
-                tx.append("said", said, topics=("team",), actor=actor)
-
-            await call.write(verb)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(body.count):
-            group.create_task(one())
-    return Answer(body.count)
-
-
-async def stretch(call: Call, body: Stretch) -> Answer:
-    """Lets an item grow piece by piece, as a running turn does."""
-    began = time.perf_counter()
-    for index in range(body.count):
-        wait_s = began + index / body.per_s - time.perf_counter()
-        await asyncio.sleep(max(0.0, wait_s))
-        text = f'"sent_at":{time.time()} {"x" * 60}'
-        call.grow(FeedGrew(_SESSION, "trn_0", f"itm_{began}", ItemKind.MESSAGE, index, text))
-    return Answer(body.count)
-
-
-ENDPOINTS = (
-    Endpoint("POST", "/v1/append", append, "A durable command.", body=Said, need=Need("steer", "team")),
-    Endpoint("POST", "/v1/nothing", nothing, "The same without a log.", body=Said, need=Need("steer", "team")),
-    Endpoint("POST", "/v1/burst", burst, "Many events.", body=Burst, need=Need("steer", "team")),
-    Endpoint("POST", "/v1/stretch", stretch, "Many pieces.", body=Stretch, need=Need("steer", "team")),
-)
-
-
-async def _serve(home: str) -> None:
-    clock = SystemClock()
-    settings = Settings(Path(home), port=0)
-    log = await open_log(str(settings.database), clock=clock, queries=room_queries("ekiden.access"))
-    team_id, key = await open_home(log, clock)
-    gate = AccessGate(log, clock)
-    hub = build(settings, log, clock, Rooms(ENDPOINTS, gate, team_id))
-    serving = await start_serving(hub)
-    keys = [key, *[await _make_key(log, gate, team_id, key, f"Reader {number}") for number in range(4)]]
-    print(json.dumps({"port": serving.port, "keys": keys, "log_id": log.log_id}), flush=True)
-    try:
-        await asyncio.to_thread(sys.stdin.read)  # until whoever started us closes it
-    finally:
-        await serving.stop()
-
-
-async def _make_key(log: Log, gate: AccessGate, team_id: str, maker: str, name: str) -> str:
-    """One more key: a key may hold only so many streams."""
-    owner = await gate.identify(maker)
-    key = new_key()
-
-    async def verb(tx: Any) -> None:
-        await access_verbs.make_key(
-            tx,
-            Actor(owner.principal_id, owner.key_id, owner.name),
-            name=name,
-            kind=Kind.DEVICE,
-            permissions=None,
-            expires_at="",
-            secret_digest=key.digest,
-        )
-
-    await log.write(team_id, verb)
-    return key.text
-
-
-class Served:
-    """A hub that runs in another process."""
-
-    def __init__(self, told: dict[str, Any], pid: int) -> None:
-        self.port: int = told["port"]
-        self.keys: list[str] = told["keys"]
-        self.key = self.keys[0]
-        self.log_id: str = told["log_id"]
-        self.pid = pid
-
-
-@contextlib.contextmanager
-def a_hub() -> Iterator[Served]:
-    """A hub on a data folder of its own, on the disk that holds the temporary files."""
-    with tempfile.TemporaryDirectory(prefix="ekiden-bench-") as home:
-        process = subprocess.Popen(
-            [sys.executable, __file__, "serve", str(Path(home) / "data")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=clean_environment(),
-        )
-        assert process.stdout is not None
-        assert process.stdin is not None
-        try:
-            yield Served(json.loads(process.stdout.readline()), process.pid)
-        finally:
-            process.stdin.close()
-            process.wait(20)
-            process.stdout.close()
-
-
-def clean_environment() -> dict[str, str]:
-    """What a measured process sees."""
-    return {"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8"}
 
 
 def run_client(role: str, options: dict[str, Any], within_s: float = 45.0) -> dict[str, Any]:
@@ -251,10 +82,12 @@ class _Poster(asyncio.Protocol):
         options = self.options
         body = b'{"text":"%b"}' % (b"x" * options["bytes"])
         command = f"Command-Id: {options['tag']}-{self.client}-{self.count}\r\n"
+        sessions = options["sessions"]
+        session_id = sessions[(self.client + self.count * options["clients"]) % len(sessions)]
+        target = f"/v1/sessions/{session_id}/{options['verb']}"
+        request = request_bytes("POST", target, options["key"], options["port"], body, command)
         self.sent_at = time.perf_counter()
-        self.transport.write(
-            request_bytes("POST", options["target"], options["key"], options["port"], body, command)
-        )
+        self.transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         self.buffer += data
@@ -264,7 +97,7 @@ class _Poster(asyncio.Protocol):
         length = _LENGTH.search(head)
         if length is None or len(rest) < int(length[1]):
             return
-        if not head.startswith(b"HTTP/1.1 200"):
+        if not head.startswith(b"HTTP/1.1 201"):
             self.done.set_exception(RuntimeError(self.buffer.decode()))
             return
         self.buffer = b""
@@ -293,11 +126,11 @@ async def _posts(options: dict[str, Any]) -> dict[str, Any]:
         posters.append(poster)
     await asyncio.gather(*(poster.done for poster in posters))
     spent_s = time.perf_counter() - began
-    return {
-        "per_s": len(latencies) / spent_s,
-        "p50_ms": percentile(latencies, 0.5) * 1e3,
-        "p99_ms": percentile(latencies, 0.99) * 1e3,
-    }
+    return {"per_s": len(latencies) / spent_s, "count": len(latencies), **_percentiles(latencies)}
+
+
+def _percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    return {f"p{number}_ms": percentile(seconds, number / 100) * 1e3 for number in (50, 95, 99)}
 
 
 class _Reader(asyncio.Protocol):
@@ -308,6 +141,7 @@ class _Reader(asyncio.Protocol):
         self.state = state
         self.sampled = sampled
         self.ready = False
+        self.count = 0
         self.tail = b""
 
     def connection_made(self, transport: Any) -> None:
@@ -324,6 +158,7 @@ class _Reader(asyncio.Protocol):
         count = data.count(mark) + (self.tail + data[:rest]).count(mark)  # one may lie across two reads
         self.tail = (self.tail + data)[-rest:] if len(data) < rest else data[-rest:]
         if count:
+            self.count += count
             state["count"] += count
             state["last"] = time.perf_counter()
             if self.sampled:
@@ -350,35 +185,39 @@ async def _follow(options: dict[str, Any]) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     state = _reading(options["clients"] * options["count"], options["mark"])
     port, keys = options["port"], options["keys"]
-    transports = []
+    readers: list[_Reader] = []
     for client in range(options["clients"]):
-        stream = request_bytes("GET", f"/v1/stream?topics=team,session:{_SESSION}", keys[client % len(keys)], port)
-        transport, _ = await loop.create_connection(
+        stream = request_bytes(
+            "GET", f"/v1/stream?topics=team,session:{GROWING_SESSION}", keys[client % len(keys)], port
+        )
+        _, reader = await loop.create_connection(
             lambda client=client, stream=stream: _Reader(stream, state, sampled=client % 4 == 0), "127.0.0.1", port
         )
-        transports.append(transport)
+        readers.append(reader)
         await asyncio.wait_for(state["hello"].wait(), 10)
         state["hello"].clear()
     body = json.dumps({"count": options["count"], **options["body"]})
     began = time.perf_counter()
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request_bytes("POST", options["target"], keys[0], port, body.encode()))
-    await asyncio.wait_for(state["done"], 40)
+    try:
+        await asyncio.wait_for(state["done"], 30)
+    finally:
+        counts = Counter(reader.count for reader in readers)
+        if set(counts) != {options["count"]}:
+            print(f"of {options['count']} frames came to so many readers: {dict(counts)}", file=sys.stderr)
+    assert set(counts) == {options["count"]}, "what is missing at one reader came twice to another"
     writer.close()
-    for transport in transports:
-        transport.abort()
-    return {
-        "per_s": state["count"] / (state["last"] - began),
-        "p50_ms": percentile(state["latencies"], 0.5) * 1e3,
-        "p99_ms": percentile(state["latencies"], 0.99) * 1e3,
-    }
+    for reader in readers:
+        reader.transport.abort()
+    return {"per_s": state["count"] / (state["last"] - began), **_percentiles(state["latencies"])}
 
 
 async def _reconnect(options: dict[str, Any]) -> dict[str, Any]:
     """Opens a stream after `after`, `times` times, and reads `count` events: milliseconds of each."""
     loop = asyncio.get_running_loop()
     port = options["port"]
-    spent_ms: list[float] = []
+    spent_s: list[float] = []
     for turn in range(options["times"]):
         state = _reading(options["count"], STORED)
         request = request_bytes(
@@ -393,9 +232,9 @@ async def _reconnect(options: dict[str, Any]) -> dict[str, Any]:
             lambda request=request, state=state: _Reader(request, state, sampled=False), "127.0.0.1", port
         )
         await asyncio.wait_for(state["done"], 20)
-        spent_ms.append((state["last"] - began) * 1e3)
+        spent_s.append(state["last"] - began)
         transport.abort()
-    return {"ms": percentile(spent_ms, 0.5), "worst_ms": max(spent_ms)}
+    return _percentiles(spent_s)
 
 
 class _Sink(asyncio.Protocol):
@@ -452,8 +291,5 @@ def plain_write_floor(clients: int, events: int, event_bytes: int, together: int
 
 if __name__ == "__main__":
     role, argument = sys.argv[1:]
-    if role == "serve":
-        uvloop.run(_serve(argument))
-    else:
-        client = {"posts": _posts, "follow": _follow, "reconnect": _reconnect, "sink": _sink}[role]
-        print(json.dumps(uvloop.run(client(json.loads(argument)))))
+    client = {"posts": _posts, "follow": _follow, "reconnect": _reconnect, "sink": _sink}[role]
+    print(json.dumps(uvloop.run(client(json.loads(argument)))))

@@ -9,37 +9,14 @@ import time
 
 import msgspec
 
+from _hub import report
 from _up import an_ekiden
 from ekiden.client.client import Client
-from ekiden.kernel.ids import Prefix, derived_id
-from ekiden.sessions.wire import Feed, FeedSession, HostReport, SessionPage, SessionReport
+from ekiden.sessions.wire import Feed, FeedSession, HostReport, SessionPage
 
 SESSIONS = 1_000
 BATCH = 250
 RUNS = 15
-
-
-def report(host_id: str, number: int) -> SessionReport:
-    """One of many sessions, with texts of usual length."""
-    native_id = f"{number:08x}-0000-4000-8000-000000000000"
-    at = f"2026-01-{1 + number % 28:02}T{number % 24:02}:00:00.000Z"
-    return SessionReport(
-        session_id=derived_id(Prefix.SESSION, host_id, "claude", native_id),
-        vendor="claude",
-        native_id=native_id,
-        title=f"Session {number}: look at the retry loop and say what is wrong with it",
-        cwd=f"/home/person/projects/project-{number % 40}",
-        project=f"/home/person/projects/project-{number % 40}",
-        git_branch="main",
-        model="a-model",
-        vendor_version="2.1.0",
-        created_at=at,
-        updated_at=at,
-        file=f"/home/person/.claude/projects/p/{native_id}.jsonl",
-        size=100_000 + number,
-        rows=200,
-        messages=40,
-    )
 
 
 def greet(url: str, key: str, path: str) -> None:
@@ -75,7 +52,7 @@ def main() -> None:
     value = statistics.median(times_ms[1:])
     print(
         f"figure: list_1000_sessions_warm={value:.3g} ms (bar < 300) "
-        f"cold {times_ms[0]:.3g} ms, {len(data) / 1e3:.0f} kB; "
+        f"p95 {sorted(times_ms[1:])[-2]:.3g} ms, cold {times_ms[0]:.3g} ms, {len(data) / 1e3:.0f} kB; "
         f"ratio {value / floor_ms:.1f} to decoding alone, {floor_ms:.2g} ms"
     )
 

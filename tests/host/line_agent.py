@@ -1,7 +1,8 @@
 """The line vendor's agent: a process that takes orders on its input and writes its session file.
 
-`spawn` starts children that try to escape; `hold` runs until interrupted; `ask` asks first; anything else is
-repeated. When its input ends it finishes, like Claude Code does.
+It starts a server that starts its worker late, when the file `serve` appears beside it. `spawn` starts children
+that try to escape; `stray` one that nothing ties to it any more; `hold` runs until interrupted; `ask` asks first;
+anything else is repeated. When its input ends it finishes, like Claude Code does.
 """
 
 import json
@@ -44,10 +45,12 @@ def run(order: dict[str, object]) -> None:
         script = "sleep 600 & setsid sleep 601 & nohup sleep 602 >/dev/null 2>&1 & trap '' TERM; sleep 603 & wait"
         subprocess.Popen(["sh", "-c", script], stdout=subprocess.DEVNULL)
         subprocess.Popen(["env", "-i", "setsid", "sleep", "604"], stdout=subprocess.DEVNULL)
+    if "stray" in text:
+        subprocess.run(["sh", "-c", "env -i setsid sleep 607 >/dev/null 2>&1 &"])
     if "keep" in text:
         subprocess.Popen(["sleep", "605"], stdout=subprocess.DEVNULL, start_new_session=True)
     outcome = "completed"
-    if "hold" in text or "spawn" in text:
+    if "hold" in text or "spawn" in text or "stray" in text:
         tell(e="grew", id=f"a-{message}", turn=turn, text="begun ")
         while not stop.wait(0.02):
             if ended:
@@ -70,6 +73,13 @@ def work() -> None:
         run(order)
 
 
+if "serve" in os.environ.get("EKIDEN_DEMO_LINE", ""):
+    subprocess.Popen(
+        ["sh", "-c", "while [ ! -f serve ]; do sleep 0.05; done; sleep 606"],
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+tell(e="ready")
 worker = threading.Thread(target=work)
 worker.start()
 for line in sys.stdin:

@@ -74,7 +74,9 @@ class LineFold:
             facts.messages += 1
             facts.first_prompt = facts.first_prompt or (text if kind == "user" else "")
             role = Role.USER if kind == "user" else Role.ASSISTANT
-            return [Item(id=own, kind=ItemKind.MESSAGE, source=source, role=role, content=(Text(text),), at=at)]
+            content, thread = (Text(text),), self._file.thread
+            message = Item(own, ItemKind.MESSAGE, source, at=at, role=role, content=content, thread=thread)
+            return [message]
         if kind == "call":
             tool = Tool(name="run", state=ToolState.PENDING, title=text)
             self._calls[own] = Item(id=own, kind=ItemKind.TOOL, source=source, tool=tool, at=at)
@@ -163,6 +165,9 @@ class LineRuntime:
             limit=2**20,
         )
         self.pid = self._process.pid
+        assert self._process.stdout is not None
+        if not await self._process.stdout.readline():
+            raise VendorFailed("The agent did not start.", vendor="line")
 
     async def events(self) -> AsyncIterator[RuntimeEvent]:
         process = self._process

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from ekiden.host import watch
-from ekiden.vendors.port import Owner
+from ekiden.vendors.port import FoundFile, Owner
 
 from .conftest import Place, until
 from .line_vendor import item_id, row
@@ -80,6 +80,131 @@ async def test_a_new_session_in_a_new_dated_folder_is_told_from_its_first_line(p
         return await told_texts(place, "n") == ["first", "second"]
 
     await until(both)
+
+
+async def test_a_store_that_is_made_after_the_start_is_told_from_its_first_line(place: Place, root: Path) -> None:
+    """The first session that a vendor's program ever makes here: its folders come with it."""
+    place.vendor.discovery.root = root / "program" / "projects"
+    await place.host_up()
+    folder = place.vendor.discovery.root / "one"
+    folder.mkdir(parents=True)
+    add(folder / "n.jsonl", row("user", "1", "first"))
+
+    async def one() -> bool:
+        return await told_texts(place, "n") == ["first"]
+
+    await until(one, 1.5)
+    add(folder / "n.jsonl", row("say", "2", "second"))
+
+    async def both() -> bool:
+        return await told_texts(place, "n") == ["first", "second"]
+
+    await until(both, 1.5)
+
+
+async def test_a_file_that_comes_during_the_first_look_is_new(
+    place: Place, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the host saw being made is told from its first line, also while it lists what was there before."""
+    discovery = place.vendor.discovery
+    (root / "old.jsonl").write_bytes(row("user", "1", "old"))
+    files = discovery.files
+
+    def slow() -> list[FoundFile]:
+        if not (root / "new.jsonl").exists():
+            (root / "new.jsonl").write_bytes(row("user", "1", "new"))
+        return list(files())
+
+    monkeypatch.setattr(discovery, "files", slow)
+    await place.host_up()
+
+    async def told() -> bool:
+        return await told_texts(place, "new") == ["new"]
+
+    await until(told)
+    assert await told_texts(place, "old") == []
+
+
+async def test_old_files_that_appear_are_history(place: Place, root: Path) -> None:
+    """A store that is mounted or restored while the host runs is read by pages; what is added is told."""
+    await place.host_up()
+    path = root / "s.jsonl"
+    path.with_name("hidden").write_bytes(row("user", "1", "old"))
+    os.utime(path.with_name("hidden"), (1_000_000_000, 1_000_000_000))
+    path.with_name("hidden").rename(path)
+    await listed(place, "s")
+    add(path, row("say", "2", "new"))
+
+    async def told() -> bool:
+        return await told_texts(place, "s") == ["new"]
+
+    await until(told)
+
+
+async def test_what_grew_while_nobody_followed_is_told_after_a_restart(place: Place, root: Path) -> None:
+    """Also for a session of which the hub never held a mark: the host remembers where telling begins."""
+    path = root / "s.jsonl"
+    path.write_bytes(row("user", "1", "old"))
+    await place.host_up()
+    await listed(place, "s")
+    await place.host_down()
+    for number in range(2):
+        add(path, row("say", f"m{number}", f"meanwhile {number}"))
+
+        async def told(number: int = number) -> bool:
+            return await told_texts(place, "s") == [f"meanwhile {n}" for n in range(number + 1)]
+
+        await place.host_up()
+        await until(told)
+        await place.host_down()
+
+
+async def test_what_a_sub_agent_does_is_told_live_and_once(place: Place, root: Path) -> None:
+    """Under the main session, from its first line if it began while we watched; by a mark of its own, so that
+    neither a hub nor a host that comes back loses or repeats any of it."""
+    path, agent, old = root / "s.jsonl", root / "s@agent.jsonl", root / "s@old.jsonl"
+    path.write_bytes(row("user", "0", "main"))
+    old.write_bytes(row("say", "o", "old"))
+    await place.host_up()
+    await listed(place, "s")
+    session = await place.session("s")
+    assert session is not None
+    session_id = session["report"]["session_id"]
+    expected: list[str] = []
+
+    async def told() -> bool:
+        texts = [
+            item["content"][0]["text"]
+            for event in await place.events(session_id)
+            if event["kind"] == "items.added"
+            for item in event["body"]["items"]
+        ]
+        assert len(texts) == len(set(texts)), texts
+        return sorted(texts) == sorted(expected)
+
+    def say(file: Path, text: str) -> None:
+        expected.append(text)
+        add(file, row("say", text, text))
+
+    say(agent, "a1")
+    say(path, "m1")
+    say(agent, "a2")
+    say(old, "o2")
+    await until(told)
+    await place.hub_down()
+    say(agent, "a3")
+    say(path, "m2")
+    await place.hub_up()
+    await until(told)
+    await place.host_down()
+    say(agent, "a4")
+    say(path, "m3")
+    await place.host_up()
+    await until(told)
+    threads = {item["id"]: item.get("thread", "") for item in (await place.told(session_id)).values()}
+    assert threads[item_id("s", "a4")] == "agent"
+    assert threads[item_id("s", "m3")] == ""
+    assert [one["report"]["native_id"] for one in await place.sessions()] == ["s"]
 
 
 async def test_a_hub_that_is_away_and_comes_back_misses_nothing(place: Place, root: Path) -> None:
@@ -410,7 +535,7 @@ async def test_an_idle_open_line_is_told_as_provisional(
     place: Place, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And its whole form replaces it."""
-    monkeypatch.setattr("ekiden.host.catalogue.PROVISIONAL_AFTER_S", 0.3)
+    monkeypatch.setattr("ekiden.host.tails.PROVISIONAL_AFTER_S", 0.3)
     path = root / "s.jsonl"
     path.write_bytes(row("user", "1", "old"))
     await place.host_up()

@@ -8,7 +8,8 @@ import pytest
 
 from ekiden.host import copies
 from ekiden.host.importing import import_all
-from ekiden.host.pages import Pages, with_side_files
+from ekiden.host.pages import Pages
+from ekiden.host.side_files import with_side_files
 from ekiden.host.store import FileRow, Store, file_of, put_files, put_gone
 from ekiden.host.unpacked import Opener
 from ekiden.kernel.errors import Invalid, NotFound
@@ -158,6 +159,25 @@ def test_parents_that_go_in_a_circle_end(
     known()
     index(store, opener, vendor)
     assert len(all_backwards(pages, again(store, "a"), 1)) <= 4
+
+
+def test_one_page_shows_a_fork_with_its_history_before_anything_is_imported(
+    pages: Pages, known: Callable, root: Path
+) -> None:
+    """As much of the parents as fits the page, from files that nobody has read yet; and an item of a parent is
+    found under the fork."""
+    (root / "p.jsonl").write_bytes(b"".join(row("user", f"{n}", f"p{n}") for n in range(6)))
+    (root / "c.jsonl").write_bytes(row("noise", "m", base=["p", 4]) + row("user", "x", "c4"))
+    (root / "d.jsonl").write_bytes(row("noise", "m", base=["c", 6]) + row("user", "z", "d6"))
+    of = next(one for one in known() if one.native_id == "d")
+    texts = ["p0", "p1", "p2", "p3", "c4", "d6"]
+    for limit in range(1, 8):
+        page = pages.page(of, limit=limit)
+        assert [item.text() for item in page.items] == texts[-limit:]
+        assert [item.text() for item in all_backwards(pages, of, limit)] == texts
+        assert bool(page.before) == (limit < len(texts))
+    first = pages.page(of).items[0]
+    assert pages.item(of, first.id) == first
 
 
 def test_earlier_messages_stay_as_an_earlier_revision(

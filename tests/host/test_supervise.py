@@ -1,6 +1,7 @@
 """Owned sessions with real processes: one owner, messages once and in order, a stop that stops everything."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -47,7 +48,7 @@ async def turns(place: Place, session_id: str) -> list[tuple[str, str]]:
     return [(one["body"]["state"], one["body"]["reason"]) for one in events if one["kind"] == "turn.changed"]
 
 
-def tagged_sleeps() -> dict[int, processes.Process]:
+def tagged_sleeps(place) -> dict[int, processes.Process]:
     return {
         pid: process
         for run in processes.tagged().values()
@@ -56,8 +57,15 @@ def tagged_sleeps() -> dict[int, processes.Process]:
     }
 
 
-def sleeps() -> set[str]:
-    return {one.command for one in processes.all_processes().values() if one.command.startswith("sleep 60")}
+def sleeps(place: Place) -> set[str]:
+    """What the agents of this place have started and is still there."""
+    found: set[str] = set()
+    for pid, one in processes.all_processes().items():
+        if one.command.startswith("sleep 60"):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/cwd") == str(place.base):
+                    found.add(one.command)
+    return found
 
 
 async def test_a_session_is_begun_talked_to_and_released(place: Place) -> None:
@@ -93,6 +101,51 @@ async def test_our_own_run_is_one_session_however_often_we_look(place: Place) ->
     assert [one["report"]["session_id"] for one in await place.sessions()] == [session_id]
 
 
+async def deaf(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that nobody tells of changes and that looks at its stores once only."""
+    monkeypatch.setattr("ekiden.host.catalogue.SWEEP_S", 3600.0)
+    host = await place.host_up()
+    await until(host.catalogue.scanned.is_set)
+    asyncio.get_running_loop().remove_reader(host.catalogue._watcher._descriptor)
+    monkeypatch.setattr(host.catalogue._watcher, "_reading", False)
+    host.catalogue._watch_roots = lambda _: asyncio.sleep(0, False)  # type: ignore[method-assign, assignment]
+
+
+async def test_a_session_begun_here_is_told_from_its_first_line_whoever_hears_of_its_file(
+    place: Place, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file is looked for when its turn begins and ends, and a page looks for it too: nothing waits for the
+    kernel to tell, and nothing that was written before the first look is missing."""
+    await deaf(place, monkeypatch)
+    session_id = await started(place, "hello")
+
+    async def whole() -> bool:
+        items = await place.told(session_id)
+        return [item["content"][0]["text"] for item in items.values()] == ["hello", "you said hello"]
+
+    await until(whole)
+    assert await asked_and_said(place, session_id) == ["hello", "you said hello"]
+
+
+async def test_a_page_looks_at_the_file_at_that_moment(
+    place: Place, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a session whose file came, grew, or was moved since anybody looked."""
+    await deaf(place, monkeypatch)
+    session_id = await started(place)
+    native_id = (await view(place, session_id))["session"]["report"]["native_id"]
+    assert await asked_and_said(place, session_id) == []
+    path = root / f"{native_id}.jsonl"
+    path.write_bytes(row("user", "1", "one"))
+    assert await asked_and_said(place, session_id) == ["one"]
+    with path.open("ab") as file:
+        file.write(row("say", "2", "two"))
+    assert await asked_and_said(place, session_id) == ["one", "two"]
+    (root / "archived").mkdir()
+    path.rename(root / "archived" / path.name)
+    assert await asked_and_said(place, session_id) == ["one", "two"]
+
+
 async def test_messages_sent_during_a_turn_are_placed_once_and_in_order(place: Place) -> None:
     """Also when the turn is stopped while they wait, and when more come while it is being stopped."""
     await place.host_up()
@@ -108,13 +161,19 @@ async def test_messages_sent_during_a_turn_are_placed_once_and_in_order(place: P
         return texts == ["hold", "you said hold", *[t for n in range(4) for t in (f"m{n}", f"you said m{n}")]]
 
     await until(all_there)
-    events = await place.events(session_id)
-    placed = [
-        one["body"]["message_id"]
-        for one in events
-        if one["kind"] == "message.changed" and one["body"]["state"] == "placed"
-    ]
-    assert placed == ids
+
+    async def placed() -> list[str]:
+        return [
+            one["body"]["message_id"]
+            for one in await place.events(session_id)
+            if one["kind"] == "message.changed" and one["body"]["state"] == "placed"
+        ]
+
+    async def told() -> bool:
+        return len(await placed()) == len(ids)
+
+    await until(told)
+    assert await placed() == ids
 
 
 async def test_a_queue_outlives_a_restart_of_host_and_hub(place: Place) -> None:
@@ -136,6 +195,27 @@ async def test_a_queue_outlives_a_restart_of_host_and_hub(place: Place) -> None:
     await until(all_there)
 
 
+@pytest.mark.parametrize("message", ["hold", "ask"])
+async def test_what_a_hub_that_was_away_did_not_hear_of_an_end_is_told_after_the_next_start(
+    place: Place, message: str
+) -> None:
+    """The host stops in a turn while the hub is away: no turn runs and no question waits for ever."""
+    await place.host_up()
+    session_id = await started(place, message)
+    await until(lambda: state(place, session_id, "running" if message == "hold" else "waiting"))
+    await place.hub_down()
+    await place.host_down()
+    await place.hub_up()
+    await place.host_up()
+
+    async def over() -> bool:
+        seen = await view(place, session_id)
+        ended = (await turns(place, session_id))[-1][0] in ("completed", "failed", "interrupted")
+        return ended and not seen["approvals"] and seen["session"]["state"] == "idle"
+
+    await until(over)
+
+
 async def test_a_stop_ends_all_that_the_turn_has_started_and_only_that(place: Place) -> None:
     """Background, detached, deaf to TERM, with a cleared environment: all gone before `interrupted` is told. What
     an earlier turn left running on purpose stays."""
@@ -143,7 +223,7 @@ async def test_a_stop_ends_all_that_the_turn_has_started_and_only_that(place: Pl
     session_id = await started(place, "keep")
     await until(lambda: state(place, session_id, "idle"))
     await say(place, session_id, "spawn")
-    await until(lambda: len(sleeps()) >= 6)
+    await until(lambda: len(sleeps(place)) >= 6)
     await until(lambda: state(place, session_id, "running"))
     report = (await view(place, session_id))["session"]["report"]
     for _ in range(2):
@@ -153,14 +233,54 @@ async def test_a_stop_ends_all_that_the_turn_has_started_and_only_that(place: Pl
 
     async def told() -> bool:
         if any(one[0] == "interrupted" for one in await turns(place, session_id)):
-            seen.append(sleeps())
+            seen.append(sleeps(place))
             return True
         return False
 
     await until(told)
     assert seen == [{"sleep 605"}]
     await place.client.post(f"/v1/sessions/{session_id}/release")
-    assert sleeps() == set()
+    assert sleeps(place) == set()
+
+
+async def test_a_stop_leaves_what_serves_the_program_alone(place: Place) -> None:
+    """Servers that a program starts with itself belong to it, and so does what they start while a turn runs."""
+    place.environment["EKIDEN_DEMO_LINE"] = "serve"
+    host = await place.host_up()
+    session_id = await started(place, "spawn")
+    await until(lambda: len(sleeps(place)) >= 5)
+    (place.base / "serve").touch()
+    await until(lambda: "sleep 606" in sleeps(place))
+    await until(lambda: state(place, session_id, "running"))
+    owned = host.supervisor.owned(session_id)
+    assert owned is not None
+    await owned.interrupt(owned.turn_id)
+    assert sleeps(place) == {"sleep 606"}
+    await place.client.post(f"/v1/sessions/{session_id}/release")
+    assert sleeps(place) == set()
+
+
+async def test_a_process_that_nothing_ties_to_the_turn_is_named_as_left_over(place: Place) -> None:
+    """With a cleared environment and no parent it cannot be proven to be ours: it is not ended, and not hidden."""
+    host = await place.host_up()
+    session_id = await started(place, "stray")
+    await until(lambda: "sleep 607" in sleeps(place))
+    await until(lambda: state(place, session_id, "running"))
+    owned = host.supervisor.owned(session_id)
+    assert owned is not None
+    await owned.interrupt(owned.turn_id)
+    try:
+        assert sleeps(place) == {"sleep 607"}
+
+        async def named() -> bool:
+            outcome, reason = (await turns(place, session_id))[-1]
+            return outcome == "interrupted" and reason.startswith("Left over: sleep 607 (pid ")
+
+        await until(named)
+    finally:
+        for pid, one in processes.all_processes().items():
+            if one.command == "sleep 607" and os.readlink(f"/proc/{pid}/cwd") == str(place.base):
+                os.kill(pid, signal.SIGKILL)
 
 
 async def test_a_program_that_does_not_stop_when_asked_is_ended(
@@ -366,14 +486,14 @@ async def test_survivors_of_a_killed_host_are_ended_and_never_doubled(place: Pla
 
         await until(here)
         session_id = await started(place, "spawn")
-        await until(lambda: len(sleeps()) >= 5)
+        await until(lambda: len(sleeps(place)) >= 5)
         await until(lambda: state(place, session_id, "running"))
     finally:
         process.kill()
         process.wait()
-    assert len(sleeps()) >= 5
+    assert len(sleeps(place)) >= 5
     host = await place.host_up()
-    await until(lambda: not tagged_sleeps())
+    await until(lambda: not tagged_sleeps(place))
     await say(place, session_id, "after")
 
     async def placed() -> bool:

@@ -89,6 +89,31 @@ async def test_items_are_told_once_however_batches_are_cut_and_repeated(room: Ro
     assert (await room.arrive()).marks == {session_id: "m6"}
 
 
+async def test_each_sub_agents_items_are_told_once_by_a_mark_of_their_own(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the session's mark and each other's: none moves another, a repeated batch names the right one, and a
+    host that comes back is told them all. How many threads a session may have is bounded."""
+    monkeypatch.setattr("ekiden.sessions.feed.THREADS_PER_SESSION_MAX", 2)
+    session_id = await room.session()
+
+    def entry(after: str, mark: str, number: int, thread: str) -> FeedItems:
+        item = message_item(f"itm_{number}", str(number))
+        return msgspec.structs.replace(items_entry(session_id, after, mark, item), thread=thread)
+
+    first = entry("", "m1", 1, "one")
+    answer = await room.tell(entry("", "m1", 0, ""), first, entry("", "m7", 2, "two"))
+    assert not answer.stale
+    answer = await room.tell(first, entry("m7", "m8", 3, "two"), entry("m1", "m2", 4, ""))
+    assert [(stale.thread, stale.mark) for stale in answer.stale] == [("one", "m1")]
+    answer = await room.tell(entry("", "m1", 5, "three"))
+    assert [refused.code for refused in answer.refused] == ["too_many"]
+    assert [item.id for item in await items_told(room, session_id)] == [f"itm_{n}" for n in range(5)]
+    welcome = await room.arrive()
+    assert welcome.marks == {session_id: "m2"}
+    assert welcome.threads == {session_id: {"one": "m1", "two": "m8"}}
+
+
 async def test_two_entries_of_one_feed_follow_each_other(room: Room) -> None:
     """The second begins at the mark that the first has set; a stale one between them spoils neither."""
     session_id = await room.session()

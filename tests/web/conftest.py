@@ -4,29 +4,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
+from web.browser import DESK, PHONE, Guard, chromium
 from web.stub_door import StubDoor
 
-CHROMIUM = "/usr/bin/chromium"
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-PHONE: dict[str, Any] = {
-    "viewport": {"width": 412, "height": 839},
-    "device_scale_factor": 2,
-    "has_touch": True,
-    "is_mobile": True,
-}
-DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
-
 OpenPage = Callable[..., Page]
+
+__all__ = ["DESK", "PHONE", "OpenPage", "chromium"]
 
 
 @pytest.fixture
@@ -38,31 +23,22 @@ def door() -> Iterator[StubDoor]:
     stop()
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """One browser for the whole run; every page gets a fresh profile."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def open_page(chromium: Browser, door: StubDoor) -> Iterator[OpenPage]:
-    """Opens the page in a fresh profile; no test passes while the page has thrown."""
+    """Opens the page in a fresh profile. No test passes while the page has thrown, or did what no page may do."""
     contexts: list[Any] = []
-    faults: list[str] = []
+    guard = Guard(door.url)
 
     def open_one(path: str = "/", *, kind: dict[str, Any] = DESK, **more: Any) -> Page:
         context = chromium.new_context(**{"locale": "en-GB", **kind, **more})
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(15_000)
-        page.on("pageerror", lambda error: faults.append(str(error)))
+        guard.watch(page)
         page.goto(door.url + path)
         return page
 
     yield open_one
     for context in contexts:
         context.close()
-    assert faults == []
+    assert guard.found() == []

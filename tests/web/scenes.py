@@ -100,7 +100,7 @@ def approval(approval_id: str, session_id: str, **fields: Any) -> Body:
         "asked_at": iso(12),
         "options": [
             {"id": "yes", "label": "Yes", "kind": "allow_once"},
-            {"id": "ever", "label": "pulumi up in this folder", "kind": "allow_always"},
+            {"id": "ever", "label": "Always allow: pulumi up in this folder", "kind": "allow_always"},
             {"id": "no", "label": "No", "kind": "deny"},
         ],
     }

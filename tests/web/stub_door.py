@@ -485,7 +485,8 @@ class _Handler(BaseHTTPRequestHandler):
                 }
                 return 200, view
             case ("GET", "items"):
-                known = stub.items.get(session, [])
+                thread = query.get("thread", "")
+                known = [one for one in stub.items.get(session, []) if one.get("thread", "") == thread]
                 end = int(query.get("before") or len(known))
                 first = max(0, end - int(query.get("limit", 50)))
                 return 200, {"items": known[first:end], "before": str(first) if first else ""}

@@ -6,7 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from web import scenes
-from web.conftest import DESK, PHONE, OpenPage
+from web.browser import DESK, PHONE
+from web.conftest import OpenPage
 from web.stub_door import LOG, StubDoor, iso
 
 pytestmark = pytest.mark.browser
@@ -202,12 +203,12 @@ def test_what_cannot_be_done_is_listed_with_its_reason(door: StubDoor, open_page
     scenes.furnish(door)
     page = open_page("/#/session/ses_held")
     truth = page.get_by_role("complementary", name="What is true of this session")
-    expect(truth).to_contain_text("stop the running turn: another program writes it")
+    expect(truth).to_contain_text(re.compile("stop the running turn.*: another program writes it"))
     expect(truth).to_contain_text("Written by codex, process 812")
     expect(page.get_by_role("button", name="Continue here")).to_have_count(0)
     expect(page.get_by_role("button", name="Fork")).to_be_visible()
     expect(page.locator("form.composer textarea")).to_have_count(0)
-    expect(page.locator("form.composer")).to_contain_text("You cannot write here: another program writes it")
+    expect(page.locator("form.composer")).to_contain_text("Held by codex, process 812")
 
 
 def test_a_lost_connection_is_resumed_without_a_gap(door: StubDoor, open_page: OpenPage) -> None:
@@ -340,3 +341,21 @@ def test_devices_are_paired_confirmed_and_revoked(door: StubDoor, open_page: Ope
     page.get_by_role("button", name="Revoke").click()
     page.get_by_role("button", name="Press again to revoke").click()
     expect(page.get_by_text("1 key that has ended")).to_be_visible()
+
+
+def test_what_a_sub_agent_did_is_read_when_it_is_opened_and_grows(door: StubDoor, open_page: OpenPage) -> None:
+    """Its pages are its own: the newest first, earlier ones when asked for, what comes meanwhile, each once."""
+    scenes.furnish(door)
+    door.items["ses_run"] += [scenes.said(f"itm_t{n}", f"Overlay {n}.", thread="agent-1") for n in range(150)]
+    page = open_page("/#/session/ses_run", kind=PHONE)
+    page.get_by_role("button", name="Look for other overlays").click()
+    assert not [path for _, path, _ in door.requests if "thread=" in path]
+    page.get_by_role("button", name="What the sub-agent did").click()
+    nested = page.locator(".thread .nested")
+    expect(nested).to_contain_text("Overlay 149.")
+    expect(nested.get_by_text("I found two overlays.")).to_have_count(0)
+    nested.get_by_role("button", name="Earlier").click()
+    expect(nested.get_by_text("I found two overlays.")).to_have_count(1)
+    door.add("ses_run", scenes.said("itm_t150", "Overlay 150.", thread="agent-1"))
+    expect(nested.locator(".say")).to_have_count(152)
+    expect(nested.locator(".say").last).to_contain_text("Overlay 150.")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from web.conftest import DESK, PHONE
+from web.browser import DESK, PHONE
 
 pytestmark = pytest.mark.browser
 

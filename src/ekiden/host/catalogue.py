@@ -10,40 +10,31 @@ import contextlib
 import logging
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ekiden.host.follow import Growth, Tail, parse_mark
 from ekiden.host.importing import peek_row
-from ekiden.host.lines import head_of, last_line_end
-from ekiden.host.sessions import Tracked, session_id_of
-from ekiden.host.store import FileRow, Store, files, put_files, put_gone, put_revision
+from ekiden.host.sessions import Followed, Tracked, session_id_of
+from ekiden.host.store import FileRow, Store, files, put_files, put_gone
+from ekiden.host.tails import Tails
 from ekiden.host.unpacked import Opener
 from ekiden.host.watch import Changes, Watcher
 from ekiden.kernel.clock import iso
-from ekiden.kernel.errors import EkidenError
 from ekiden.kernel.limits import (
     OWNERS_CHECK_S,
-    PROVISIONAL_AFTER_S,
     ROOTS_CHECK_S,
     SWEEP_POLLING_S,
     SWEEP_S,
     SWEEP_SHARE_MAX,
-    TAIL_CATCH_UP_BYTES_MAX,
-    TAIL_FOLD_IDLE_S,
-    TAIL_FOLDS_MAX,
-    TAIL_READ_BYTES_MAX,
 )
-from ekiden.transcript.items import Item
-from ekiden.transcript.reading import Facts
 from ekiden.vendors.port import FoundFile, Owner, Vendor
 
 _log = logging.getLogger(__name__)
 _PUT_MAX = 500
 _PEEK_YIELD_S = 0.001
-_READ_HERE_BYTES_MAX = 256 * 1024
+_NEW_SLACK_S = 60.0
+"""A file that appears while we watch is new if it was written since this long before the start."""
 POLLING = "polling"
 
 Key = tuple[str, str]
@@ -61,15 +52,15 @@ class Catalogue:
         opener: Opener,
         *,
         changed: Callable[[Tracked], None],
-        grew: Callable[[Tracked], None],
+        grew: Callable[[Followed], None],
         wanted: Callable[[], None],
         idle_line: Callable[[Tracked], None] = lambda _: None,
         is_own: Callable[[int], bool] = lambda _: False,
         watcher: Callable[[Callable[[Changes], None]], Watcher] = Watcher,
     ) -> None:
-        """`changed`: a session's report may differ. `grew`: its file has new bytes. `wanted`: there is something
-        to import. `idle_line`: its last line is open and was not added to for a while. `is_own`: whether a pid
-        is of this host's own runs."""
+        """`changed`: a session's report may differ. `grew`: one of its files has new bytes. `wanted`: there is
+        something to import. `idle_line`: its last line is open and was not added to for a while. `is_own`: whether
+        a pid is of this host's own runs."""
         self.host_id = host_id
         self.vendors = {vendor.name: vendor for vendor in vendors}
         self.sessions: dict[Key, Tracked] = {}
@@ -82,20 +73,29 @@ class Catalogue:
         self._grew = grew
         self._wanted = wanted
         self._is_own = is_own
-        self._idle_line = idle_line
         self._by_path: dict[str, tuple[str, FoundFile]] = {}
         self._files: dict[tuple[str, str, str], FoundFile] = {}
         self._watcher = watcher(self._heard)
         self._touched: dict[tuple[str, str, str], tuple[str, FoundFile]] = {}
-        self._hot: OrderedDict[str, float] = OrderedDict()
+        self._created: set[tuple[str, str, str]] = set()
         self._sweep_now = asyncio.Event()
         self._owners_now = asyncio.Event()
         self._flush_now = asyncio.Event()
         self._first_scan = True
         self._polling = False
         self._scan_s = 0.0
-        self._active: set[str] = set()
-        self._marks: Mapping[str, str] = {}
+        self._began_at = time.time()
+        self._finding = asyncio.Lock()
+        self.tails = Tails(
+            self.by_id,
+            store,
+            opener,
+            changed=changed,
+            grew=grew,
+            wanted=wanted,
+            idle_line=idle_line,
+            missing=self._sweep_now.set,
+        )
 
     # What there is
 
@@ -106,8 +106,8 @@ class Catalogue:
             found = Tracked(session_id_of(self.host_id, vendor, native_id), self.vendors[vendor], native_id)
             self.sessions[(vendor, native_id)] = found
             self.by_id[found.session_id] = found
-            found.hub_mark = self._marks.get(found.session_id, "")
-            found.known_to_hub = found.session_id in self._marks
+            self.tails.know(found)
+            found.known_to_hub = self.tails.known_to_hub(found.session_id)
         return found
 
     @property
@@ -134,25 +134,26 @@ class Catalogue:
         if not row.gone_at:
             self._files[(vendor, found.native_id, found.thread)] = found
             self._by_path[os.fspath(found.path)] = (vendor, found)
+        tracked = self.tracked(vendor, found.native_id)
+        followed = tracked.followed(found.thread)
+        earlier, followed.row = followed.row, row
+        if earlier is None and found.thread:
+            self.tails.know(followed)
+        if followed.tail is not None:
+            followed.tail.file = found
         if found.thread:
             return
-        tracked = self.tracked(vendor, found.native_id)
-        earlier = tracked.row
-        tracked.row = row
         if earlier is None:
-            tracked.start_at = found.size
             tracked.proof_at = row.proof_at
         if row.facts is not None and (tracked.tail is None or tracked.tail.facts is None):
             tracked.facts = row.facts
-        if tracked.tail is not None:
-            tracked.tail.file = found
 
     # Running
 
     async def run(self) -> None:
         """Scans, watches and checks until cancelled."""
         try:
-            await asyncio.gather(self._sweeps(), self._owners(), self._flushes(), self._rests())
+            await asyncio.gather(self._sweeps(), self._owners(), self._flushes(), self.tails.run())
         finally:
             self._watcher.close()
 
@@ -174,20 +175,20 @@ class Catalogue:
                     break
 
     async def _watch_roots(self, checked: set[str]) -> bool:
-        """Watches roots that have appeared; True if there is a new one."""
+        """Watches the roots, or waits for them; True if one has appeared that nobody told of."""
         appeared = False
         for vendor in self.vendors.values():
             for root in vendor.discovery.roots():
                 text = os.fspath(root)
                 if self._watcher.watches(text):
+                    checked.discard(text)
                     continue
-                there = _is_folder(root)
-                if there:
-                    self._watcher.add([text])
+                if _is_folder(root):
                     appeared = appeared or text in checked
                     checked.discard(text)
                 else:
                     checked.add(text)
+                self._watcher.follow([text])
         self._note_polling(bool(self._watcher.failed))
         return appeared
 
@@ -226,6 +227,7 @@ class Catalogue:
         for file in found:
             key = (name, file.native_id, file.thread)
             best[key] = _better(best.get(key), file)
+        self._watcher.hear()  # so that what came while the store was looked through is known as new
         different = [file for key, file in best.items() if self._files.get(key) != file or self._row_missing(key)]
         fresh: list[Tracked] = []
         for first in range(0, len(different), _PUT_MAX):
@@ -242,28 +244,49 @@ class Catalogue:
 
     async def _put(self, vendor: str, found: Sequence[FoundFile]) -> list[Tracked]:
         """Notes files in the store and follows what they changed. Returns sessions of which nothing is known."""
-        rows = await self._store.wrote(lambda connection: put_files(connection, vendor, found))
+        new = {file for file in found if self._is_new(vendor, file)}
+        rows = await self._store.wrote(
+            lambda connection: put_files(connection, vendor, found, lambda file: 0 if file in new else file.size)
+        )
         fresh: list[Tracked] = []
         for file, row in zip(found, rows, strict=True):
             key = (vendor, file.native_id, file.thread)
             known = self._files.get(key)
-            new = (vendor, file.native_id) not in self.sessions
             self._remember(vendor, file, row)
+            tracked = self.tracked(vendor, file.native_id)
+            followed = tracked.followed(file.thread)
+            grown = known is None or known.size != file.size or known.modified_at != file.modified_at
+            if grown and (file in new or not self._first_scan):
+                self._grew(followed)
+            elif self.tails.met:
+                self.tails.set_mark(followed, followed.hub_mark)
             if file.thread:
                 continue
-            tracked = self.tracked(vendor, file.native_id)
-            if new and not self._first_scan:
-                tracked.start_at = 0
+            if grown and (file in new or not self._first_scan):
+                self.tails.seen_growing(tracked)
             if tracked.row is not None and tracked.row.facts is None and tracked.facts.rows == 0:
                 fresh.append(tracked)
-            grown = known is None or known.size != file.size or known.modified_at != file.modified_at
-            if grown and not self._first_scan:
-                self._active.add(tracked.session_id)
-                self._grew(tracked)
-            elif tracked.hub_mark:
-                self.set_mark(tracked, tracked.hub_mark)
             self._changed(tracked)
         return fresh
+
+    def _is_new(self, vendor: str, file: FoundFile) -> bool:
+        """Whether a file that is not known yet has nothing in it that is older than our watching."""
+        tracked = self.sessions.get((vendor, file.native_id))
+        if tracked is not None and tracked.begun_here:
+            return True
+        came = not self._first_scan or (vendor, file.native_id, file.thread) in self._created
+        return came and file.modified_at >= self._began_at - _NEW_SLACK_S
+
+    async def find(self, tracked: Tracked) -> None:
+        """Looks for the files of a session at this moment, if its file is not where it was or was not seen yet."""
+        async with self._finding:
+            if tracked.row is not None and (tracked.row.gone_at or tracked.row.is_there()):
+                return
+            files = await asyncio.to_thread(_all_files, tracked.vendor)
+            found = [file for file in files if file.native_id == tracked.native_id]
+            if found:
+                await self._put(tracked.vendor.name, found)
+                self._wanted()
 
     async def _gone(self, keys: Sequence[tuple[str, str, str]]) -> None:
         ids: list[int] = []
@@ -272,10 +295,12 @@ class Catalogue:
             file = self._files.pop(key)
             self._by_path.pop(os.fspath(file.path), None)
             tracked = self.sessions.get(key[:2])
-            if tracked is not None and tracked.row is not None and not key[2]:
-                ids.append(tracked.row.id)
-                tracked.row = replace(tracked.row, gone_at=at)
-                self._changed(tracked)
+            followed = tracked.followed(key[2]) if tracked is not None else None
+            if tracked is not None and followed is not None and followed.row is not None:
+                ids.append(followed.row.id)
+                followed.row = replace(followed.row, gone_at=at)
+                if not key[2]:
+                    self._changed(tracked)
         await self._store.wrote(lambda connection: put_gone(connection, ids, at))
 
     async def _peek(self, fresh: Sequence[Tracked]) -> None:
@@ -297,11 +322,11 @@ class Catalogue:
             self._sweep_now.set()
         for folder in changes.new_folders:
             for path in _below(folder):
-                self._look_at(path)
+                self._look_at(path, created=True)
         for path in changes.paths:
-            self._look_at(path)
+            self._look_at(path, created=path in changes.created)
 
-    def _look_at(self, path: str) -> None:
+    def _look_at(self, path: str, *, created: bool) -> None:
         known = self._by_path.get(path)
         if known is not None and self._touch_known(path, *known):
             return
@@ -310,6 +335,8 @@ class Catalogue:
             if file is not None:
                 key = (vendor.name, file.native_id, file.thread)
                 self._touched[key] = (vendor.name, _better(self._files.get(key), file, newest=True))
+                if created:
+                    self._created.add(key)
                 self._flush_now.set()
                 return
         if known is not None:
@@ -324,14 +351,15 @@ class Catalogue:
             return False
         now = replace(file, size=info.st_size, modified_at=info.st_mtime)
         self._touched[(vendor, file.native_id, file.thread)] = (vendor, now)
-        if not file.thread:
-            tracked = self.sessions.get((vendor, file.native_id))
-            if tracked is not None and tracked.tail is not None:
-                tracked.tail.file = now
-            if tracked is not None and tracked.row is not None and not tracked.row.gone_at:
-                self._active.add(tracked.session_id)
-                self._grew(tracked)
-                return True
+        tracked = self.tracked(vendor, file.native_id)
+        followed = tracked.followed(file.thread)
+        if followed.tail is not None:
+            followed.tail.file = now
+        if followed.row is not None and not followed.row.gone_at:
+            if not file.thread:
+                self.tails.seen_growing(tracked)
+            self._grew(followed)
+            return True
         self._flush_now.set()
         return True
 
@@ -349,123 +377,19 @@ class Catalogue:
                 found = [file for vendor, file in touched.values() if vendor == name]
                 if found:
                     fresh.extend(await self._put(name, found))
+            self._created.difference_update(touched)
             self._wanted()
             if fresh:
                 await self._peek(fresh)
-
-    # Reading what was appended
-
-    def set_marks(self, marks: Mapping[str, str]) -> None:
-        """What the hub holds, after connecting. Sessions whose file goes further are said to have grown."""
-        self._marks = marks
-        for session_id, tracked in self.by_id.items():
-            tracked.known_to_hub = session_id in marks
-            self.set_mark(tracked, marks.get(session_id, ""))
-            if not tracked.known_to_hub:
-                tracked.told_core = tracked.told_whole = ""
-                self._changed(tracked)
-
-    def set_mark(self, tracked: Tracked, mark: str) -> None:
-        """The hub holds `mark` for this session: reading goes on there."""
-        tracked.hub_mark = mark
-        if tracked.tail is not None and tracked.tail.mark != mark:
-            tracked.tail = None
-        held = parse_mark(mark)
-        row = tracked.row
-        if held is not None and row is not None and not (row.gone_at or row.compressed) and row.size > held.offset:
-            self._grew(tracked)
-
-    async def growth(self, tracked: Tracked) -> tuple[Growth, str] | None:
-        """(what was appended since the last call, the mark behind it), or None if there is nothing to read."""
-        row = tracked.row
-        if row is None or row.gone_at or row.deleted_at:
-            return None
-        try:
-            tail = tracked.tail
-            if tail is None:
-                tail = await asyncio.to_thread(self._make_tail, tracked, row)
-                tracked.tail = tail
-            large = row.size - tail.offset > _READ_HERE_BYTES_MAX or row.compressed or tail.resting
-            growth = await asyncio.to_thread(tail.read) if large else tail.read()
-        except EkidenError:
-            self._sweep_now.set()
-            return None
-        self._hot[tracked.session_id] = time.monotonic()
-        self._hot.move_to_end(tracked.session_id)
-        if growth.rewritten:
-            tracked.notices.add("rewritten")
-            self._store.write(lambda connection: put_revision(connection, row.id, tail.revision, tail.head))
-            tracked.row = replace(row, revision=tail.revision, head=tail.head, indexed_to=0)
-            self._wanted()
-        if growth.lines:
-            if tracked.session_id in self._active:
-                tracked.grew_at = time.time()
-            if tail.facts is not None:
-                tracked.facts = _with(tracked.facts, tail.facts)
-            self._changed(tracked)
-        return growth, tail.mark
-
-    def _make_tail(self, tracked: Tracked, row: FileRow) -> Tail:
-        with self._opener.open(tracked.vendor, row.found()) as opened:
-            source = opened.source
-            head = head_of(source)
-            end = last_line_end(source, source.size())
-            revision = row.revision + (1 if row.head and head and head != row.head else 0)
-            held = parse_mark(tracked.hub_mark)
-            if held is not None and held.head == head and held.revision == revision and held.offset <= end:
-                offset = held.offset
-            elif held is not None:
-                offset = 0
-            else:
-                offset = last_line_end(source, min(tracked.start_at, source.size())) if head else 0
-            if end - offset > TAIL_CATCH_UP_BYTES_MAX:
-                tracked.notices.add("skipped_live")
-                offset = last_line_end(source, end - TAIL_READ_BYTES_MAX)
-        tail = Tail(tracked.vendor, row.found(), self._opener, head=head, revision=revision, offset=offset)
-        if row.facts is not None and row.facts_whole and row.indexed_to == offset:
-            tail.set_base(row.facts)
-        return tail
-
-    async def _rests(self) -> None:
-        """Shows idle open lines as provisional, and gives up folds that are not needed now."""
-        while True:
-            await asyncio.sleep(min(5.0, PROVISIONAL_AFTER_S / 3))
-            now = time.monotonic()
-            for session_id, at in list(self._hot.items()):
-                tracked = self.by_id.get(session_id)
-                if tracked is None or tracked.tail is None:
-                    del self._hot[session_id]
-                    continue
-                tail = tracked.tail
-                if now - at > PROVISIONAL_AFTER_S and tail.size > tail.offset:
-                    self._idle_line(tracked)
-                if now - at > TAIL_FOLD_IDLE_S or len(self._hot) > TAIL_FOLDS_MAX:
-                    tail.rest()
-                    del self._hot[session_id]
-
-    async def open_line(self, tracked: Tracked) -> list[Item]:
-        """Provisional items of a last line that nobody has ended, once for each form of it."""
-        tail = tracked.tail
-        if tail is None or tracked.provisional_of == (tail.offset, tail.size):
-            return []
-        tracked.provisional_of = (tail.offset, tail.size)
-        try:
-            return await asyncio.to_thread(tail.open_line)
-        except EkidenError:
-            return []
 
     def adopt_facts(self, rows: Iterable[FileRow]) -> None:
         """Takes what the import has learnt."""
         for row in rows:
             tracked = self.sessions.get((row.vendor, row.native_id))
-            if tracked is None or row.thread:
-                continue
-            tracked.row = row
-            if row.facts is not None and row.facts_whole:
-                tracked.facts = row.facts
-                if tracked.tail is not None and row.indexed_to >= tracked.tail.offset:
-                    tracked.tail.rest()
-            self._changed(tracked)
+            if tracked is not None:
+                self.tails.adopt(tracked, row)
+                if not row.thread:
+                    self._changed(tracked)
 
     # Who writes
 
@@ -504,6 +428,7 @@ class Catalogue:
 
 
 def key_of(tracked: Tracked) -> Key:
+    """What the session is called by its vendor."""
     return (tracked.vendor.name, tracked.native_id)
 
 
@@ -528,23 +453,3 @@ def _below(folder: str) -> Iterable[str]:
     for top, _, names in os.walk(folder):
         for name in names:
             yield os.path.join(top, name)
-
-
-def _with(known: Facts, followed: Facts) -> Facts:
-    """Facts from following a file's end, completed by what is known of its beginning."""
-    if followed.rows >= known.rows:
-        merged = replace(followed)
-    else:
-        merged = replace(followed, rows=known.rows, messages=max(known.messages, followed.messages))
-    for name in ("title", "first_prompt", "cwd", "git_branch", "model", "vendor_version", "native_id"):
-        if not getattr(merged, name):
-            setattr(merged, name, getattr(known, name))
-    merged.created_at = known.created_at or merged.created_at
-    merged.first_prompt = known.first_prompt or merged.first_prompt
-    merged.forked_from = known.forked_from or merged.forked_from
-    merged.history_base = known.history_base or merged.history_base
-    merged.is_helper = known.is_helper or merged.is_helper
-    merged.is_subagent = known.is_subagent or merged.is_subagent
-    if known.messages and merged.drift.value == "nothing_parsed":
-        merged.drift = known.drift
-    return merged

@@ -6,8 +6,9 @@ an agent that runs commands. What the agent itself is configured to read by name
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
 RUN_TAG = "EKIDEN_RUN"
 """In the environment of every process of a run, with the run's id: so that all of them are found again."""
@@ -53,17 +54,23 @@ def _codex_names(environment: Mapping[str, str]) -> frozenset[str]:
     except (OSError, ValueError):
         return frozenset()
     names: set[str] = set()
-    waiting: list[object] = [settings]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            for name, inner in value.items():  # pyright: ignore[reportUnknownVariableType]
-                if name in ("env_key", "bearer_token_env_var") and isinstance(inner, str):
-                    names.add(inner)
-                elif name == "env_http_headers" and isinstance(inner, dict):
-                    names.update(entry for entry in inner.values() if isinstance(entry, str))  # pyright: ignore
-                else:
-                    waiting.append(inner)  # pyright: ignore[reportUnknownArgumentType]
-        elif isinstance(value, list):
-            waiting.extend(value)  # pyright: ignore[reportUnknownArgumentType]
+    for table in _tables(settings):
+        for name, inner in table.items():
+            if name in ("env_key", "bearer_token_env_var") and isinstance(inner, str):
+                names.add(inner)
+            elif name == "env_http_headers" and isinstance(inner, dict):
+                headers = cast("dict[str, object]", inner)
+                names.update(entry for entry in headers.values() if isinstance(entry, str))
     return frozenset(name for name in names if _ENVIRONMENT_NAME.fullmatch(name))
+
+
+def _tables(value: object) -> Iterator[dict[str, object]]:
+    """All tables of a TOML document, however deep."""
+    if isinstance(value, dict):
+        table = cast("dict[str, object]", value)
+        yield table
+        for inner in table.values():
+            yield from _tables(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[object]", value):
+            yield from _tables(inner)

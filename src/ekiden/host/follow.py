@@ -7,6 +7,7 @@ a new revision begins and is read from its start, and nothing of the two is join
 """
 
 import dataclasses
+from typing import Any
 
 import msgspec
 
@@ -70,7 +71,7 @@ _FIRST = ("native_id", "first_prompt", "created_at", "forked_from", "history_bas
 def joined(base: Facts, primed: Facts, now: Facts) -> Facts:
     """The facts of a whole file from those of its first part (`base`) and of a fold that read a few lines
     before the rest (`primed`) and then the rest (`now`)."""
-    fields: dict[str, object] = {}
+    fields: dict[str, Any] = {}
     for name in Facts.__dataclass_fields__:
         old, new = getattr(base, name), getattr(now, name)
         if name in _COUNTS:
@@ -86,7 +87,7 @@ def joined(base: Facts, primed: Facts, now: Facts) -> Facts:
             fields[name] = {kind: count for kind, count in kinds.items() if count > 0}
         else:
             fields[name] = new or old
-    facts = Facts(**fields)  # type: ignore[arg-type]
+    facts = Facts(**fields)
     if facts.drift is Drift.NOTHING_PARSED and facts.messages > 0:
         facts.drift = Drift.UNKNOWN_ROWS if facts.unknown_rows else Drift.NONE
     return facts
@@ -135,6 +136,12 @@ class Tail:
         """What is known of the file up to the position, for the joined facts."""
         if self._base is None:
             self._base = facts
+
+    def rebase(self, facts: Facts) -> None:
+        """The whole file up to the position says `facts`: from here on they are counted on. The fold stays."""
+        self._base = self.facts = facts
+        if self._fold is not None:
+            self._primed = snapshot(self._fold.facts)
 
     def rest(self) -> None:
         """Gives up the fold, to save memory; the next reading makes another."""

@@ -47,12 +47,21 @@ from ekiden.host.store import (
 )
 from ekiden.host.unpacked import Opener
 from ekiden.kernel.errors import EkidenError, Unavailable
-from ekiden.kernel.limits import COPY_CHUNK_ITEMS_MAX, IMPORT_SLICE_BYTES, PEEK_HEAD_BYTES, PEEK_TAIL_BYTES
+from ekiden.kernel.limits import (
+    COPY_CHUNK_ITEMS_MAX,
+    IMPORT_SHOWN_S,
+    IMPORT_SLICE_BYTES,
+    PEEK_HEAD_BYTES,
+    PEEK_TAIL_BYTES,
+)
 from ekiden.transcript.items import Item
 from ekiden.transcript.reading import Drift, Facts
 from ekiden.vendors.port import FoundFile, Vendor
 
 _log = logging.getLogger(__name__)
+
+_SWITCH_S = 0.0005
+"""The importing thread computes without a pause: the event loop gets the interpreter back this soon."""
 
 Stopped = Callable[[], bool]
 
@@ -213,7 +222,7 @@ def next_wanted(connection: Any, skip: Sequence[int] = ()) -> FileRow | None:
     """The newest file that has something to import."""
     marks = ",".join("?" * len(skip))
     row = connection.execute(
-        f"SELECT {FILE_COLUMNS} FROM files WHERE wanted AND gone_at = '' AND deleted_at = ''"  # noqa: S608
+        f"SELECT {FILE_COLUMNS} FROM files WHERE wanted AND gone_at = '' AND deleted_at = ''"  # noqa: S608 (columns)
         f" AND id NOT IN ({marks}) ORDER BY modified_at DESC LIMIT 1",
         tuple(skip),
     ).fetchone()
@@ -236,8 +245,9 @@ def import_all(
     *,
     copy_bytes_max: int,
     stopped: Stopped = lambda: False,
-) -> None:
-    """Imports everything that is wanted, newest first, then brings the copy under its bound.
+) -> list[int]:
+    """Imports everything that is wanted, newest first, then brings the copy under its bound. Returns the ids of
+    the files that it has read or whose copy it has dropped.
 
     A file that grows while it is read is left for the next call, so one busy session cannot hold up the end.
     """
@@ -251,11 +261,13 @@ def import_all(
         if vendor is not None:
             import_row(store, opener, vendor, row, stopped=stopped)
     if seen:
-        store.write(lambda connection: copies.trim(connection, copy_bytes_max)).result()
+        seen += store.write(lambda connection: copies.trim(connection, copy_bytes_max)).result()
+    return seen
 
 
 class Importer:
-    """Runs imports for a host: `poke` when files changed; `imported` is called on the loop with finished rows."""
+    """Runs imports for a host: `poke` when files changed; `imported` is called on the loop with the ids of the
+    files that were read, or None if that may be any."""
 
     def __init__(
         self,
@@ -268,7 +280,7 @@ class Importer:
         quiet_s: float,
         worker: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
-        imported: Callable[[], None] = lambda: None,
+        imported: Callable[[Sequence[int] | None], None] = lambda _: None,
     ) -> None:
         """`worker` is the command of the importing process; empty to import everything by a thread."""
         self._store = store
@@ -290,6 +302,7 @@ class Importer:
 
     async def run(self) -> None:
         """Imports whenever poked, until cancelled."""
+        sys.setswitchinterval(_SWITCH_S)
         try:
             while True:
                 await self._poked.wait()
@@ -300,7 +313,6 @@ class Importer:
                     await self._once()
                 finally:
                     self.working = False
-                self._imported()
         finally:
             self._stop.set()
 
@@ -319,7 +331,7 @@ class Importer:
             )
         )
         try:
-            await asyncio.shield(thread)
+            self._imported(await asyncio.shield(thread))
         except asyncio.CancelledError:
             self._stop.set()
             with contextlib.suppress(Exception):
@@ -336,15 +348,16 @@ class Importer:
         try:
             while True:
                 try:
-                    await asyncio.wait_for(process.wait(), 1.0)
+                    await asyncio.wait_for(process.wait(), IMPORT_SHOWN_S)
                     return
                 except TimeoutError:
-                    self._imported()
+                    self._imported(None)
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
                 await process.wait()
+            self._imported(None)
 
 
 def worker_command(home: Path, vendors_from: str, copy_bytes_max: int) -> list[str]:

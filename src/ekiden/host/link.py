@@ -90,7 +90,7 @@ class Link:
             async for frame in frames:
                 if frame.kind == "stream.hello":
                     self.problem = ""
-                    self._catalogue.set_marks(welcome.marks)
+                    self._catalogue.tails.set_marks(welcome.marks, welcome.threads)
                     self._outbox.met(welcome.boot_id)
                     self._supervisor.met_hub(anew=False)
                     self._take_work(work)

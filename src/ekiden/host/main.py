@@ -24,8 +24,8 @@ from ekiden.host.outbox import Outbox
 from ekiden.host.pages import Pages
 from ekiden.host.projects import Projects
 from ekiden.host.requests import Requests
-from ekiden.host.sessions import Tracked, report_of
-from ekiden.host.store import FileRow, Store, files, indexed_share
+from ekiden.host.sessions import Followed, Tracked, report_of
+from ekiden.host.store import Store, files, files_by_id, indexed_share
 from ekiden.host.supervise import Supervisor
 from ekiden.host.unpacked import Opener
 from ekiden.kernel.errors import Invalid, NotFound, StoreHeld
@@ -163,7 +163,7 @@ class Host:
             store=store,
             state_of=self._state_of,
         )
-        adopt = asyncio.Event()
+        imported: asyncio.Queue[Sequence[int] | None] = asyncio.Queue()
         importer = Importer(
             store,
             opener,
@@ -175,7 +175,7 @@ class Host:
             if settings.vendors_from
             else (),
             environment=settings.environment,
-            imported=adopt.set,
+            imported=imported.put_nowait,
         )
         link = Link(
             self.client,
@@ -191,7 +191,7 @@ class Host:
         work: list[Any] = [
             catalogue.run(),
             importer.run(),
-            self._adopt(adopt, catalogue, store),
+            self._adopt(imported, catalogue, store),
             self._connect(catalogue, supervisor, link),
             outbox.run(),
             supervisor.run(),
@@ -199,7 +199,10 @@ class Host:
         ]
         tasks = [asyncio.ensure_future(one) for one in work]
         try:
-            await asyncio.gather(*tasks)
+            # Not `gather`: a cancellation must leave the telling at work until the runtimes have said their last.
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
             await supervisor.close()
             if outbox.connected.is_set() and not link.problem:
@@ -227,8 +230,8 @@ class Host:
     def _is_own(self, pid: int) -> bool:
         return self.supervisor.is_own(pid)
 
-    def _grew(self, tracked: Tracked) -> None:
-        self.outbox.grew_file(tracked)
+    def _grew(self, followed: Followed) -> None:
+        self.outbox.grew_file(followed)
 
     def _idle_line(self, tracked: Tracked) -> None:
         self.outbox.idle_line(tracked)
@@ -308,16 +311,19 @@ class Host:
             await self._look(store)
             await link.tell_host()
 
-    async def _adopt(self, adopt: asyncio.Event, catalogue: Catalogue, store: Store) -> None:
+    async def _adopt(
+        self, imported: "asyncio.Queue[Sequence[int] | None]", catalogue: Catalogue, store: Store
+    ) -> None:
         """Takes what the import has learnt into what is told of the sessions."""
         while True:
-            await adopt.wait()
-            adopt.clear()
-
-            def rows() -> list[FileRow]:
-                return store.read(lambda connection: list(files(connection)))
-
-            catalogue.adopt_facts(await asyncio.to_thread(rows))
+            ids = await imported.get()
+            rows = await asyncio.to_thread(
+                store.read,
+                lambda connection, ids=ids: list(
+                    files(connection) if ids is None else files_by_id(connection, ids)
+                ),
+            )
+            catalogue.adopt_facts(rows)
 
 
 @contextlib.contextmanager

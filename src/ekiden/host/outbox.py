@@ -21,7 +21,7 @@ import msgspec
 
 from ekiden.client.client import Client
 from ekiden.host.catalogue import Catalogue
-from ekiden.host.sessions import Tracked, digests
+from ekiden.host.sessions import Followed, Tracked, digests
 from ekiden.host.store import Store, put_told
 from ekiden.kernel.errors import (
     EkidenError,
@@ -74,6 +74,18 @@ class _Growing:
     size: int = 0
 
 
+def _nothing() -> None:
+    """Follows most entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word of one of our own runtimes, and what follows once the hub has it."""
+
+    entry: FeedEntry
+    then: Callable[[], None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Grown:
     """A place in the queue for all that waits of a growing item; `anew` tells the whole again."""
@@ -87,11 +99,14 @@ class Batch:
     """Entries on their way, and what becomes true once they are taken."""
 
     entries: list[FeedEntry] = field(default_factory=list[FeedEntry])
+    then: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    """For each entry, what follows once it is taken."""
     reports: list[tuple[Tracked, str, str]] = field(default_factory=list[tuple[Tracked, str, str]])
     size: int = 0
 
-    def add(self, entry: FeedEntry) -> None:
+    def add(self, entry: FeedEntry, then: Callable[[], None] = _nothing) -> None:
         self.entries.append(entry)
+        self.then.append(then)
         self.size += len(_encode(entry))
 
     @property
@@ -118,9 +133,9 @@ class Outbox:
         self._reports: OrderedDict[str, Tracked] = OrderedDict()
         self._volatile: OrderedDict[str, Tracked] = OrderedDict()
         self._due: set[str] = set()
-        self._grown: OrderedDict[str, Tracked] = OrderedDict()
+        self._grown: OrderedDict[tuple[str, str], Followed] = OrderedDict()
         self._idle: OrderedDict[str, Tracked] = OrderedDict()
-        self._queue: deque[FeedEntry | _Grown] = deque()
+        self._queue: deque[_Word | _Grown] = deque()
         self._growing: dict[ItemKey, _Growing] = {}
         self._finished: OrderedDict[ItemKey, None] = OrderedDict()
         self._wake = asyncio.Event()
@@ -146,9 +161,9 @@ class Outbox:
         self._reports[tracked.session_id] = tracked
         self._wake.set()
 
-    def grew_file(self, tracked: Tracked) -> None:
-        """The session's file has new bytes."""
-        self._grown[tracked.session_id] = tracked
+    def grew_file(self, followed: Followed) -> None:
+        """A file of a session has new bytes."""
+        self._grown[followed.key] = followed
         self._wake.set()
 
     def idle_line(self, tracked: Tracked) -> None:
@@ -156,12 +171,13 @@ class Outbox:
         self._idle[tracked.session_id] = tracked
         self._wake.set()
 
-    def put(self, entry: FeedEntry) -> None:
-        """Adds a word of one of our own runtimes, in order."""
+    def put(self, entry: FeedEntry, then: Callable[[], None] = _nothing) -> None:
+        """Adds a word of one of our own runtimes, in order. `then` is called once the hub has taken it: what the
+        host forgets only then is told again after a start if it did not come to that."""
         if len(self._queue) >= OUTBOX_ENTRIES_MAX:
             self._queue.popleft()
             self.dropped += 1
-        self._queue.append(entry)
+        self._queue.append(_Word(entry, then))
         self._wake.set()
 
     def grow(self, session_id: str, turn_id: str, item_id: str, kind: ItemKind, text: str) -> None:
@@ -230,15 +246,16 @@ class Outbox:
             _, tracked = self._reports.popitem(last=False)
             self._add_report(batch, tracked)
         while self._grown and not batch.full:
-            _, tracked = self._grown.popitem(last=False)
-            await self._add_growth(batch, tracked)
+            _, followed = self._grown.popitem(last=False)
+            await self._add_growth(batch, followed)
         while self._idle and not batch.full:
             _, tracked = self._idle.popitem(last=False)
             await self._add_idle(batch, tracked)
         while self._queue and not batch.full:
             word = self._queue.popleft()
-            entry = self._grown_entry(word) if isinstance(word, _Grown) else word
-            if entry is not None:
+            if isinstance(word, _Word):
+                batch.add(word.entry, word.then)
+            elif (entry := self._grown_entry(word)) is not None:
                 batch.add(entry)
         if not batch.entries:
             return None
@@ -282,28 +299,30 @@ class Outbox:
         self._volatile.clear()
         self._wake.set()
 
-    async def _add_growth(self, batch: Batch, tracked: Tracked) -> None:
-        before = tracked.hub_mark
-        read = await self._catalogue.growth(tracked)
+    async def _add_growth(self, batch: Batch, followed: Followed) -> None:
+        tracked = self._catalogue.by_id[followed.session_id]
+        before = followed.hub_mark
+        read = await self._catalogue.tails.growth(followed)
         if read is None:
             return
         growth, mark = read
         if not tracked.listed:
-            tracked.tail = None
+            followed.tail = None
             return
         if growth.more:
-            self._grown[tracked.session_id] = tracked
+            self._grown[followed.key] = followed
         if growth.items:
-            self.items_told(tracked, growth.items)
+            if not followed.thread:
+                self.items_told(tracked, growth.items)
             for item in growth.items:
                 if item.tool is None or item.tool.state not in _STILL_GROWING:
                     self.finish(tracked.session_id, item.id)
             self._add_report(batch, tracked)
-            batch.add(FeedItems(tracked.session_id, tuple(growth.items), before, mark))
-            tracked.hub_mark = mark
+            batch.add(FeedItems(tracked.session_id, tuple(growth.items), before, mark, followed.thread))
+            followed.hub_mark = mark
 
     async def _add_idle(self, batch: Batch, tracked: Tracked) -> None:
-        items = await self._catalogue.open_line(tracked)
+        items = await self._catalogue.tails.open_line(tracked)
         if items and tracked.listed:
             batch.add(FeedItems(tracked.session_id, tuple(items), "*", tracked.hub_mark))
 
@@ -360,9 +379,10 @@ class Outbox:
         """One entry that the hub refuses must not hold up the others: it is left out, and counted."""
         if len(batch.entries) == 1:
             self._refused(batch.entries[0], refusal.code, refusal.message)
+            batch.then[0]()
             return
-        for entry in batch.entries:
-            single = Batch(entries=[entry])
+        for entry, then in zip(batch.entries, batch.then, strict=True):
+            single = Batch(entries=[entry], then=[then])
             if isinstance(entry, FeedSession):
                 single.reports = [one for one in batch.reports if one[0].session_id == entry.session.session_id]
             await self._deliver(single)
@@ -375,6 +395,8 @@ class Outbox:
             if tracked.row is not None:
                 told.append((whole, tracked.row.id))
             self._release(tracked.session_id)
+        for then in batch.then:
+            then()
         if told:
             self._store.write(lambda connection: put_told(connection, told))
         for refused in answer.refused:
@@ -383,7 +405,7 @@ class Outbox:
         for stale in answer.stale:
             tracked = self._catalogue.by_id.get(stale.session_id)
             if tracked is not None:
-                self._catalogue.set_mark(tracked, stale.mark)
+                self._catalogue.tails.set_mark(tracked.followed(stale.thread), stale.mark)
         if answer.boot_id and answer.boot_id != self._boot_id:
             self.met(answer.boot_id)
 
@@ -397,13 +419,15 @@ class Outbox:
             tracked = self._catalogue.by_id.get(entry.session_id)
             if tracked is None:
                 return
-            tracked.hub_mark = entry.after
+            followed = tracked.followed(entry.thread)
+            followed.hub_mark = entry.after
             if code == NotFound.code and tracked.known_to_hub:
                 tracked.known_to_hub = False
                 tracked.told_core = tracked.told_whole = ""
-                self._catalogue.set_mark(tracked, "")
+                for file in (tracked, *tracked.threads.values()):
+                    self._catalogue.tails.set_mark(file, "")
                 self.changed(tracked)
-                self.grew_file(tracked)
+                self.grew_file(followed)
             # else: what was refused is left out, and reading goes on behind it
 
     def _release(self, session_id: str) -> None:

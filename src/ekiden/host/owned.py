@@ -9,8 +9,9 @@ import contextlib
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import assert_never
 
 from ekiden.host import copies, processes
@@ -69,10 +70,12 @@ class Owned:
         *,
         outbox: Outbox,
         store: Store,
-        shares_process: Callable[["Owned"], bool],
+        beside: Callable[["Owned"], list["Owned"]],
+        residents: Mapping[int, Process],
+        find: Callable[[Tracked], Awaitable[None]],
     ) -> None:
-        """`shares_process`: whether another session that is busy is driven by the same process, so that what the
-        process has started cannot be told apart by session."""
+        """`find` looks for the session's file. `beside`: other sessions that the same process drives, so that what
+        it has started cannot be told apart by session. `residents`: what its program started with it (servers)."""
         self.tracked = tracked
         self.runtime = runtime
         self.run_id = run_id
@@ -84,16 +87,21 @@ class Owned:
         self.ended = asyncio.Event()
         self._outbox = outbox
         self._store = store
-        self._shares_process = shares_process
+        self._beside = beside
+        self._find = find
+        self.residents = residents
         self._questions: dict[str, _Question] = {}
         self._placed: dict[str, asyncio.Future[None]] = {}
         self._unseen: list[str] = []
         self._untold: set[str] = set()
         self._texts: OrderedDict[str, None] = OrderedDict()
-        self._before_turn: Mapping[int, Process] = {}
+        self._turn_ticks = 0
+        """The moment before which nothing of the turn can have begun."""
         self._interrupting = ""
         self._turn_over = asyncio.Event()
         self._idle_since = time.monotonic()
+        self.idle_ticks = 0
+        """When its last turn ended, on the clock of processes."""
         self._closing = False
         tracked.ownership = Ownership(pid=runtime.pid)
 
@@ -116,7 +124,7 @@ class Owned:
         """
         self.used_at = time.monotonic()
         if not steer:
-            self._before_turn = await asyncio.to_thread(processes.of_run, self.run_id, self.runtime.pid)
+            self._turn_ticks = processes.ticks_now()
             self.idle.clear()
         self._texts[_plain(text)] = None
         while len(self._texts) > MESSAGES_REMEMBERED_MAX:
@@ -154,17 +162,17 @@ class Owned:
                 )
             )
             return
-        self._forget(question)
+        self._take_back(question)
         answers = None if bytes(answer.answers) == b"null" else answer.answers
         try:
             taken = await self.runtime.decide(
                 question.asked.native_id, answer.answer, message=answer.message, answers=answers
             )
         except EkidenError as error:
-            self._outbox.put(FeedApprovalEnd(answer.approval_id, "withdrawn", error.message))
+            self._tell_end(answer.approval_id, "withdrawn", error.message)
             return
         state, reason = ("settled", "") if taken else ("withdrawn", "The session no longer waited for the answer.")
-        self._outbox.put(FeedApprovalEnd(answer.approval_id, state, reason))
+        self._tell_end(answer.approval_id, state, reason)
 
     def _ask(self, asked: Asked, times: int = 1) -> None:
         approval_id = derived_id(Prefix.APPROVAL, self.session_id, self.run_id, asked.native_id, str(times))
@@ -206,21 +214,25 @@ class Owned:
         self._outbox.put(FeedApproval(approval))
         self._show()
 
-    def _forget(self, question: _Question) -> None:
+    def _take_back(self, question: _Question) -> None:
         self._questions.pop(question.asked.native_id, None)
-        approval_id = question.approval.approval_id
-        self._store.write(
-            lambda connection: connection.execute("DELETE FROM asked WHERE approval_id = ?", (approval_id,))
-        )
         self._show()
+
+    def _withdraw(self, question: _Question, reason: str) -> None:
+        self._take_back(question)
+        self._tell_end(question.approval.approval_id, "withdrawn", reason)
+
+    def _tell_end(self, approval_id: str, state: str, reason: str) -> None:
+        self._outbox.put(
+            FeedApprovalEnd(approval_id, state, reason), lambda: forget_asked(self._store, approval_id)
+        )
 
     def ask_again(self, approval_id: str = "") -> None:
         """The hub no longer knows whether this waits (it had lost this computer), or, with no id, may not know of
         anything: what still waits is asked under a new id."""
         for question in list(self._questions.values()):
             if not approval_id or question.approval.approval_id == approval_id:
-                self._outbox.put(FeedApprovalEnd(question.approval.approval_id, "withdrawn", "It is asked again."))
-                self._forget(question)
+                self._withdraw(question, "It is asked again.")
                 self._ask(question.asked, question.times + 1)
 
     def prove(self) -> None:
@@ -246,17 +258,20 @@ class Owned:
 
     async def _end_started(self) -> str:
         """Ends what the turn has started; returns a sentence about what is left over."""
-        kept = {process.pid: process.started for process in self._before_turn.values()}
-        shared = self._shares_process(self)
+        ticks, beside = self._turn_ticks, self._beside(self)
+        kept = {pid: process for owned in (self, *beside) for pid, process in owned.residents.items()}
+        busy_beside = any(other.busy or other.idle_ticks > ticks for other in beside)
 
         def started() -> dict[int, Process]:
-            found = processes.of_run(self.run_id, self.runtime.pid)
-            return {pid: process for pid, process in found.items() if kept.get(pid) != process.started}
+            return processes.begun_since(ticks, processes.of_run(self.run_id, self.runtime.pid), kept)
 
-        if shared:
+        if busy_beside:
             left = list((await asyncio.to_thread(started)).values())
         else:
             left = await asyncio.to_thread(processes.end_all, started)
+        if self.tracked.cwd or self.tracked.facts.cwd:
+            folder = Path(self.tracked.cwd or self.tracked.facts.cwd)
+            left += await asyncio.to_thread(processes.strays, ticks, folder)
         if not left:
             return ""
         return f"Left over: {', '.join(process.name for process in left[:10])}."
@@ -266,7 +281,7 @@ class Owned:
         self._closing = True
         with contextlib.suppress(EkidenError, TimeoutError):
             await asyncio.wait_for(self.runtime.close(), RUNTIME_START_S)
-        if not self._shares_process(self):
+        if not self._beside(self):
             await asyncio.to_thread(processes.end_all, lambda: processes.of_run(self.run_id))
         await self.ended.wait()
 
@@ -291,6 +306,9 @@ class Owned:
 
     async def _take(self, event: RuntimeEvent) -> None:
         self.used_at = time.monotonic()
+        if self.tracked.row is None and isinstance(event, TurnStarted | Placed | TurnEnded):
+            # A new session's file is told from its first line, also where nobody tells that it was made.
+            await self._find(self.tracked)
         match event:
             case TurnStarted():
                 self._turn_started(event.turn_id)
@@ -307,8 +325,7 @@ class Owned:
             case Withdrawn():
                 question = self._questions.get(event.native_id)
                 if question is not None:
-                    self._forget(question)
-                    self._outbox.put(FeedApprovalEnd(question.approval.approval_id, "withdrawn", event.reason))
+                    self._withdraw(question, event.reason)
             case Placed():
                 self._was_placed(event)
             case Ended():
@@ -337,21 +354,21 @@ class Owned:
     def _end_turn(self, turn_id: str, outcome: str, reason: str) -> None:
         for question in list(self._questions.values()):
             if question.asked.turn_id == turn_id:
-                self._forget(question)
-                self._outbox.put(
-                    FeedApprovalEnd(question.approval.approval_id, "withdrawn", "The turn has ended.")
-                )
+                self._withdraw(question, "The turn has ended.")
         self._outbox.grew_file(self.tracked)
-        self._outbox.put(FeedTurn(self.session_id, turn_id, outcome, reason, iso(time.time())))
+        self._outbox.put(
+            FeedTurn(self.session_id, turn_id, outcome, reason, iso(time.time())),
+            lambda: forget_turn(self._store, self.tracked, turn_id),
+        )
         self._interrupting = ""
         self._turn_over.set()
         self.turn_id = ""
-        self._remember_turn("")
         self._now_idle()
         self._show()
 
     def _now_idle(self) -> None:
         self._idle_since = time.monotonic()
+        self.idle_ticks = processes.ticks_now()
         self.idle.set()
 
     def _remember_turn(self, turn_id: str) -> None:
@@ -390,7 +407,7 @@ class Owned:
         reason = "Its program was ended." if self._closing else f"Its program ended (exit code {ended.exit_code})."
         if ended.said and not self._closing:
             reason = f"{reason} It said: {ended.said[-500:]}"
-        if not self._shares_process(self):
+        if not self._beside(self):
             left = await asyncio.to_thread(processes.end_all, lambda: processes.of_run(self.run_id))
             if left:
                 reason = f"{reason} Left over: {', '.join(process.name for process in left[:10])}."
@@ -400,8 +417,7 @@ class Owned:
         if self.turn_id:
             self._end_turn(self.turn_id, "interrupted" if self._interrupting else "failed", reason)
         for question in list(self._questions.values()):
-            self._forget(question)
-            self._outbox.put(FeedApprovalEnd(question.approval.approval_id, "withdrawn", reason))
+            self._withdraw(question, reason)
         run_id = self.run_id
         self._store.write(
             lambda connection: connection.execute("UPDATE runs SET ended = 1 WHERE run_id = ?", (run_id,))
@@ -441,6 +457,22 @@ class Owned:
         """Texts that are in the file from before."""
         for text in texts:
             self._texts[_plain(text)] = None
+
+
+def forget_turn(store: Store, tracked: Tracked, turn_id: str) -> None:
+    """The hub knows how the turn ended."""
+    vendor, native_id = tracked.vendor.name, tracked.native_id
+    store.write(
+        lambda connection: connection.execute(
+            "UPDATE owned SET turn_id = '' WHERE vendor = ? AND native_id = ? AND turn_id = ?",
+            (vendor, native_id, turn_id),
+        )
+    )
+
+
+def forget_asked(store: Store, approval_id: str) -> None:
+    """The hub knows that a question no longer waits."""
+    store.write(lambda connection: connection.execute("DELETE FROM asked WHERE approval_id = ?", (approval_id,)))
 
 
 def _plain(text: str) -> str:

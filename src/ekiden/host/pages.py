@@ -11,26 +11,20 @@ first line of a file come, in this order: the parent's lines for a session that 
 then earlier revisions from the copy.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 
 from ekiden.host import copies
 from ekiden.host.follow import Mark, parse_mark
-from ekiden.host.lines import (
-    ByteSource,
-    NewlineIndex,
-    head_of,
-    last_line_end,
-    lines_forward,
-    open_inside,
-    window_start,
-)
-from ekiden.host.store import FileRow, Store, file_of, newlines_of
+from ekiden.host.lineage import Lineage
+from ekiden.host.lines import ByteSource, NewlineIndex, head_of, last_line_end, lines_forward, window_start
+from ekiden.host.side_files import with_side_files
+from ekiden.host.store import FileRow, Store
 from ekiden.host.unpacked import Opened, Opener
-from ekiden.kernel.errors import EkidenError, Forbidden, Invalid, NotFound
+from ekiden.kernel.errors import Forbidden, Invalid, NotFound
 from ekiden.kernel.limits import (
     PAGE_AHEAD_BYTES_MAX,
     PAGE_BYTES_MAX,
@@ -38,18 +32,18 @@ from ekiden.kernel.limits import (
     PAGE_ROWS_MAX,
     PAGE_WINDOW_BYTES,
     PAGE_WINDOW_BYTES_MAX,
+    PAGE_WINDOWS_KEPT_MAX,
     RAW_LINE_CHARS_MAX,
     TAIL_PRIME_BYTES_MAX,
 )
 from ekiden.sessions.wire import ItemPage, RawLine, RawPage
-from ekiden.transcript.items import Block, Item, ItemKind, Reference, Text, ToolState, encode_item
+from ekiden.transcript.items import Item, ItemKind, ToolState, encode_item
 from ekiden.transcript.reading import Line
 from ekiden.vendors.port import Vendor
 
 OF_THE_WHOLE = frozenset({"gap", "branch", "cycle", "orphan_result"})
 """Notices that a reading of a part cannot judge."""
 _OPEN_STATES = frozenset({ToolState.PENDING, ToolState.RUNNING})
-_PARENTS_MAX = 16
 
 
 @dataclass(slots=True)
@@ -65,6 +59,18 @@ class _Read:
             self.starts.setdefault(item.id, start)
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one file gives to a page: its items, where their first line begins (0 if nothing comes before), where
+    the reading ended, the size of the items, and how many lines the file has, where that is known."""
+
+    items: list[Item]
+    first: int
+    end: int
+    bytes: int
+    total_lines: int | None
+
+
 def _bounded(limit: int | None) -> int:
     return max(1, min(limit or PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX))
 
@@ -76,6 +82,9 @@ class Pages:
         self._store = store
         self._opener = opener
         self._vendors = vendors
+        self._lineage = Lineage(store, opener, vendors)
+        self._windows: dict[int, int] = {}
+        """How much of each file the last page took, in bytes."""
 
     def page(
         self,
@@ -118,78 +127,95 @@ class Pages:
             if after:
                 assert mark is not None
                 return self._forwards(owner, opened, mark.offset, wanted)
-            return self._backwards(
-                row, owner, opened, mark.offset if mark else None, wanted, running, idle_open_line
+            part = self._part(
+                owner, opened, mark.offset if mark else None, wanted, PAGE_BYTES_MAX, running, idle_open_line
             )
+        items = part.items
+        if part.first > 0:
+            earlier = str(Mark(head, owner.revision, part.first))
+        else:
+            items, earlier = self._further(row, owner, part, wanted)
+        return ItemPage(
+            items=tuple(items),
+            before=earlier,
+            after=str(Mark(head, owner.revision, part.end)) if head else "",
+            total_lines=part.total_lines,
+            notices=opened.notices,
+        )
 
     def _of_mark(self, row: FileRow, mark: Mark | None) -> FileRow:
         """The file that a cursor is of: the session's own, or one that it branches from by reference."""
-        if mark is None or not row.head or mark.head == row.head:
+        if mark is None or mark.head in (row.head, self._lineage.head(row)):
             return row
-        for parent, _ in self._parents(row):
-            if parent.head == mark.head:
+        for parent, _ in self._lineage.parents(row):
+            if mark.head in (parent.head, self._lineage.head(parent)):
                 return parent
         return row
 
-    def _parents(self, row: FileRow) -> list[tuple[FileRow, int]]:
-        """Each file that `row` continues by reference, nearest first, with the ordinal that it counts up to."""
-        parents: list[tuple[FileRow, int]] = []
-        while row.facts and row.facts.history_base and len(parents) < _PARENTS_MAX:
-            native_id, ordinal = row.facts.history_base
-            parent = self._store.read(
-                lambda connection, native=native_id, of=row.vendor: file_of(connection, of, native)
-            )
-            if parent is None or any(parent.id == seen.id for seen, _ in parents):
-                break
-            parents.append((parent, ordinal))
-            row = parent
-        return parents
+    def _further(self, row: FileRow, owner: FileRow, part: _Part, wanted: int) -> tuple[list[Item], str]:
+        """(the items of a part that begins its file, filled up with what comes before that file; the cursor before
+        them): first the parents of a session that branches by reference, then earlier revisions in the copy."""
+        items, room = part.items, PAGE_BYTES_MAX - part.bytes
+        chain = [(row, 0), *self._lineage.parents(row)]
+        position = next((index for index, (file, _) in enumerate(chain) if file.id == owner.id), 0)
+        for parent, ordinal in chain[position + 1 :]:
+            offset = self._lineage.offset_of(parent, ordinal)
+            if not offset:
+                continue
+            try:
+                opened = self._opener.open(self._vendors(parent.vendor), parent.found())
+            except (NotFound, Forbidden):
+                continue
+            with opened:
+                head = head_of(opened.source)
+                if len(items) >= wanted or room <= 0:
+                    return items, str(Mark(head, parent.revision, offset))
+                older = self._part(parent, opened, offset, wanted - len(items), room, False, False)
+            items, room = older.items + items, room - older.bytes
+            if older.first > 0:
+                return items, str(Mark(head, parent.revision, older.first))
+        for revision in self._store.read(lambda connection: copies.revisions(connection, row.id)):
+            if revision < row.revision:
+                return items, f"copy.{row.id}.{revision}"
+        return items, ""
 
-    def _backwards(
+    def _part(
         self,
-        row: FileRow,
-        owner: FileRow,
+        file: FileRow,
         opened: Opened,
         offset: int | None,
         wanted: int,
+        bytes_max: int,
         running: bool,
         idle_open_line: bool,
-    ) -> ItemPage:
+    ) -> _Part:
+        """Up to `wanted` items of one file before `offset`, or the newest."""
         source = opened.source
-        size = source.size()
         newest = offset is None
-        whole_end = last_line_end(source, size)
+        whole_end = last_line_end(source, source.size())
         end = whole_end if offset is None else min(offset, whole_end)
-        newlines = self._newlines(owner)
-        window = PAGE_WINDOW_BYTES
+        newlines = self._lineage.newlines(file)
+        window = self._windows.get(file.id, PAGE_WINDOW_BYTES)
         while True:
             start = window_start(source, end, window)
-            read = self._fold(owner, source, start, end, whole_end, newlines, running, newest and idle_open_line)
-            items = self._judged(owner, read, whole=start == 0)
+            read = self._fold(file, source, start, end, whole_end, newlines, running, newest and idle_open_line)
+            items = self._judged(file, read, whole=start == 0)
             if len(items) >= wanted or start == 0 or window >= PAGE_WINDOW_BYTES_MAX:
                 break
             window = min(
                 PAGE_WINDOW_BYTES_MAX, int(window * max(1.5, min(8.0, 1.3 * wanted / max(1, len(items)))))
             )
-        page, first = _newest(items, read.starts, wanted, start)
-        page = self._with_dropped(owner, page, read.starts, first, None if newest else end)
-        head = owner.head or head_of(source)
-        notices = list(opened.notices)
-        if first > 0:
-            return ItemPage(
-                items=tuple(page),
-                before=str(Mark(head, owner.revision, first)),
-                after=str(Mark(head, owner.revision, end)),
-                total_lines=newlines.rows if newlines.end >= whole_end else None,
-                notices=tuple(notices),
-            )
-        return ItemPage(
-            items=tuple(page),
-            before=self._before_first(row, owner),
-            after=str(Mark(head, owner.revision, end)) if head else "",
-            total_lines=newlines.rows if newlines.end >= whole_end else None,
-            notices=tuple(notices),
-        )
+        page, first, size = _newest(items, read.starts, wanted, start, bytes_max)
+        self._remember_window(file.id, end - first)
+        page = self._with_dropped(file, page, read.starts, first, None if newest else end)
+        return _Part(page, first, end, size, newlines.rows if newlines.end >= whole_end else None)
+
+    def _remember_window(self, file_id: int, used_bytes: int) -> None:
+        """The next page of the file will most likely need about as much: then it is folded once, not in steps."""
+        self._windows[file_id] = min(PAGE_WINDOW_BYTES_MAX, max(PAGE_WINDOW_BYTES, int(used_bytes * 1.2)))
+        if len(self._windows) > PAGE_WINDOWS_KEPT_MAX:
+            with contextlib.suppress(StopIteration, KeyError):
+                self._windows.pop(next(iter(self._windows)))
 
     def _with_dropped(
         self, row: FileRow, page: list[Item], starts: dict[str, int], first: int, end: int | None
@@ -206,44 +232,6 @@ class Pages:
             page.insert(index, item)
             starts[item.id] = position
         return page
-
-    def _before_first(self, row: FileRow, owner: FileRow) -> str:
-        """The cursor before a file's first line."""
-        chain = [(row, 0), *self._parents(row)]
-        position = next((index for index, (file, _) in enumerate(chain) if file.id == owner.id), 0)
-        for parent, ordinal in chain[position + 1 :]:
-            offset = self._offset_of(parent, ordinal)
-            if offset:
-                return str(Mark(parent.head, parent.revision, offset))
-        earlier = self._store.read(lambda connection: copies.revisions(connection, row.id))
-        for revision in earlier:
-            if revision < row.revision:
-                return f"copy.{row.id}.{revision}"
-        return ""
-
-    def _offset_of(self, parent: FileRow, ordinal: int) -> int | None:
-        """Where the row with this ordinal begins in `parent`; ordinals are counted on through the parents."""
-        first = parent.facts.history_base[1] if parent.facts and parent.facts.history_base else 0
-        if ordinal <= first:
-            return None
-        try:
-            with self._opener.open(self._vendors(parent.vendor), parent.found()) as opened:
-                index = self._newlines(parent)
-                found = index.start_of(opened.source, ordinal - first)
-                if found is None:
-                    index = NewlineIndex()
-                    for line in lines_forward(opened.source, 0, opened.source.size()):
-                        index.add(line)
-                        if index.rows >= ordinal - first:
-                            break
-                    found = index.end
-                return found
-        except EkidenError:
-            return None
-
-    def _newlines(self, row: FileRow) -> NewlineIndex:
-        revision, index = self._store.read(lambda connection: newlines_of(connection, row.id))
-        return index if revision == row.revision else NewlineIndex()
 
     def _fold(
         self,
@@ -309,7 +297,7 @@ class Pages:
             fold.feed(line)
         read = _Read()
         position = min(offset, whole_end)
-        number = self._newlines(row).number_at(source, position)
+        number = self._lineage.newlines(row).number_at(source, position)
         for line in lines_forward(source, position, whole_end, number=number):
             if len(read.items) >= wanted:
                 break
@@ -358,11 +346,18 @@ class Pages:
         return ItemPage(items=tuple(items), before=before, from_copy=True, notices=tuple(notices))
 
     def item(self, row: FileRow, item_id: str) -> Item:
-        """One item, whole: from its place in the file, else from the copy.
+        """One item, whole: from its place in the file or in one that it continues, else from the copy.
 
         Raises:
-            NotFound: if neither has it.
+            NotFound: if none has it.
         """
+        for file in (row, *(parent for parent, _ in self._lineage.parents(row))):
+            found = self._item_of(file, item_id)
+            if found is not None:
+                return found
+        raise NotFound("This session has no such item.")
+
+    def _item_of(self, row: FileRow, item_id: str) -> Item | None:
         kept = self._store.read(lambda connection: copies.kept_item(connection, row.id, item_id))
         vendor = self._vendors(row.vendor)
         try:
@@ -377,15 +372,13 @@ class Pages:
                     return with_side_files(row, found)
         except (NotFound, Forbidden):
             pass
-        if kept is None or kept[0] is None:
-            raise NotFound("This session has no such item.")
-        return kept[0]
+        return kept[0] if kept is not None else None
 
     def _item_at(self, row: FileRow, source: ByteSource, item_id: str, start: int, whole_end: int) -> Item | None:
         begin = window_start(source, start, TAIL_PRIME_BYTES_MAX) if start else 0
         fold = self._vendors(row.vendor).fold(row.found())
         found: Item | None = None
-        number = self._newlines(row).number_at(source, begin)
+        number = self._lineage.newlines(row).number_at(source, begin)
         for line in lines_forward(source, begin, min(whole_end, start + PAGE_WINDOW_BYTES_MAX), number=number):
             for item in fold.feed(line):
                 if item.id == item_id:
@@ -400,7 +393,7 @@ class Pages:
         fold = self._vendors(row.vendor).fold(row.found())
         found: Item | None = None
         begin = window_start(source, whole_end, PAGE_WINDOW_BYTES_MAX)
-        number = self._newlines(row).number_at(source, begin)
+        number = self._lineage.newlines(row).number_at(source, begin)
         for line in lines_forward(source, begin, whole_end, number=number):
             for item in fold.feed(line):
                 if item.id == item_id:
@@ -444,7 +437,7 @@ class Pages:
                 kept.append(line)
             kept.reverse()
             first = kept[0].start if kept else 0
-            number = self._newlines(row).number_at(source, first) if kept else 0
+            number = self._lineage.newlines(row).number_at(source, first) if kept else 0
             shown = tuple(_raw_line(line, number + index if number else 0) for index, line in enumerate(kept))
             return RawPage(lines=shown, before=str(Mark(head, row.revision, first)) if first else "")
 
@@ -455,47 +448,25 @@ def _raw_line(line: Line, number: int) -> RawLine:
     return RawLine(line=number, start=line.start, text=text, cut_bytes=max(0, cut))
 
 
-def with_side_files(row: FileRow, item: Item) -> Item:
-    """The item with the text of files that it names beside its session file (large outputs lie there). Only plain
-    files in the session's own folder are opened, and judged by the open handle; all others stay references."""
-    folder = Path(row.path).with_suffix("")
-    blocks: list[Block] = []
-    for block in item.content:
-        text = _side_text(folder, block.uri) if isinstance(block, Reference) else None
-        blocks.append(block if text is None else Text(text))
-    return msgspec.structs.replace(item, content=tuple(blocks)) if blocks != list(item.content) else item
-
-
-def _side_text(folder: Path, named: str) -> str | None:
-    try:
-        source = open_inside(folder / named, [folder])
-    except (EkidenError, OSError, ValueError):
-        return None
-    try:
-        if source.size() > PAGE_BYTES_MAX:
-            return None
-        return source.read(0, PAGE_BYTES_MAX).decode("utf-8", "replace")
-    finally:
-        source.close()
-
-
 def _open_calls(read: _Read) -> bool:
     return any(item.tool is not None and item.tool.state in _OPEN_STATES for item in read.items.values())
 
 
 def _newest(
-    items: list[tuple[str, Item]], starts: dict[str, int], wanted: int, start: int
-) -> tuple[list[Item], int]:
-    """(the newest items that fit a page, where the first of their lines begins). Items of one line stay together.
-    Lines of the window before the first item are left for the next page: what they belong to may stand before."""
+    items: list[tuple[str, Item]], starts: dict[str, int], wanted: int, start: int, bytes_max: int
+) -> tuple[list[Item], int, int]:
+    """(the newest items that fit a page, where the first of their lines begins, their size). Items of one line
+    stay together. Lines of the window before the first item are left for the next page: what they belong to may
+    stand before."""
     index = len(items)
     size = 0
     while index > 0 and len(items) - index < wanted:
-        size += len(encode_item(items[index - 1][1]))
-        if size > PAGE_BYTES_MAX and index < len(items):
+        more = len(encode_item(items[index - 1][1]))
+        if size + more > bytes_max and index < len(items):
             break
+        size += more
         index -= 1
     while 0 < index < len(items) and starts[items[index - 1][0]] == starts[items[index][0]]:
         index -= 1
     page = [item for _, item in items[index:]]
-    return page, (starts[page[0].id] if (page and start > 0) or index > 0 else start)
+    return page, (starts[page[0].id] if (page and start > 0) or index > 0 else start), size

@@ -15,7 +15,7 @@ from ekiden.host.owned import Owned
 from ekiden.host.sessions import Tracked
 from ekiden.host.store import Store
 from ekiden.kernel.errors import EkidenError
-from ekiden.kernel.limits import MESSAGES_REMEMBERED_MAX
+from ekiden.kernel.limits import MESSAGES_REMEMBERED_MAX, PLACINGS_KEPT_MAX
 from ekiden.sessions.wire import FeedMessage, Message
 
 _SETTLED = frozenset({"placed", "failed"})
@@ -123,12 +123,18 @@ class Placing:
         await self._note(message, "placed", "")
 
     async def _note(self, message: Message, state: str, reason: str) -> None:
-        await self._store.wrote(
-            lambda connection: connection.execute(
+        def work(connection: Any) -> None:
+            connection.execute(
                 "INSERT OR REPLACE INTO placings (message_id, session_id, state, reason) VALUES (?, ?, ?, ?)",
                 (message.message_id, message.session_id, state, reason),
             )
-        )
+            # The hub tells again only what it has not heard to be placed or failed: the oldest are settled there.
+            connection.execute(
+                "DELETE FROM placings WHERE state <> 'placing' AND rowid <= (SELECT MAX(rowid) FROM placings) - ?",
+                (PLACINGS_KEPT_MAX,),
+            )
+
+        await self._store.wrote(work)
 
     async def _settle(self, message: Message, state: str, reason: str) -> None:
         await self._note(message, state, reason)

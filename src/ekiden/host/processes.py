@@ -112,6 +112,48 @@ def of_run(run_id: str, pid: int = 0) -> dict[int, Process]:
     return {found: processes[found] for found in pids}
 
 
+def ticks_now() -> int:
+    """This moment on the clock of `Process.started`."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_PER_S)
+
+
+def begun_since(
+    ticks: int, found: Mapping[int, Process], kept: Mapping[int, Process] | None = None
+) -> dict[int, Process]:
+    """Of `found`, what began since `ticks` and is neither one of `kept` nor below something older: what a server
+    of a program starts late (`npx` starts `node`) belongs to the server, not to the turn that runs by then."""
+    older = {pid for pid, process in found.items() if process.started < ticks}
+    older |= {
+        pid for pid, process in (kept or {}).items() if pid in found and found[pid].started == process.started
+    }
+    for pid in list(older):
+        older |= descendants(pid, found)
+    return {pid: process for pid, process in found.items() if pid not in older}
+
+
+def strays(ticks: int, folder: Path) -> list[Process]:
+    """Processes that began since `ticks` in `folder` with an empty environment and belong to nobody there: nothing
+    ties them to a run any more, so they are not ended, but they can be named."""
+    found: list[Process] = []
+    for process in all_processes().values():
+        if process.started < ticks or _inside(process.parent, folder) or not _inside(process.pid, folder):
+            continue
+        try:
+            environment = (_PROC / str(process.pid) / "environ").read_bytes()
+        except OSError:
+            continue
+        if not environment.strip(b"\0"):
+            found.append(process)
+    return found
+
+
+def _inside(pid: int, folder: Path) -> bool:
+    try:
+        return Path(os.readlink(_PROC / str(pid) / "cwd")).is_relative_to(folder)
+    except OSError:
+        return False
+
+
 def tagged() -> dict[str, dict[int, Process]]:
     """All processes that carry a run's tag, by run id."""
     runs: dict[str, dict[int, Process]] = {}

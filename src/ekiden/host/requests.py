@@ -17,7 +17,7 @@ from ekiden.host import copies
 from ekiden.host.catalogue import Catalogue
 from ekiden.host.pages import Pages
 from ekiden.host.sessions import Tracked, session_id_of
-from ekiden.host.store import FILE_COLUMNS, FileRow, Store, file_row, indexed_share
+from ekiden.host.store import FileRow, Store, files_of, indexed_share
 from ekiden.host.supervise import Supervisor
 from ekiden.host.words import terms_of
 from ekiden.kernel.errors import EkidenError, Invalid, NotFound, TooMany
@@ -178,14 +178,14 @@ class Requests:
         if request.verb == "item":
             return await asyncio.to_thread(self._item, tracked, asked.item_id)
         if request.verb == "raw":
-            row = await asyncio.to_thread(self._row, tracked, asked.thread)
+            row = await self._row_now(tracked, asked.thread)
             if row is None:
                 return RawPage((), "")
             return await asyncio.to_thread(self._pages.raw, row, before=asked.before, limit=asked.limit)
         raise Invalid(f"This host does not know the request {request.verb[:40]!r}.")
 
     async def _page(self, tracked: Tracked, asked: _Session) -> ItemPage:
-        row = await asyncio.to_thread(self._row, tracked, asked.thread)
+        row = await self._row_now(tracked, asked.thread)
         if row is None:
             return ItemPage(items=(), before="")
         running = self._state_of(tracked) in (SessionState.RUNNING, SessionState.WAITING)
@@ -201,21 +201,20 @@ class Requests:
 
     def _rows(self, tracked: Tracked) -> list[FileRow]:
         """The session's main file and those of its sub-agents, from the store."""
-        return self._store.read(
-            lambda connection: [
-                file_row(values)
-                for values in connection.execute(
-                    f"SELECT {FILE_COLUMNS} FROM files WHERE vendor = ? AND native_id = ? ORDER BY thread",  # noqa: S608
-                    (tracked.vendor.name, tracked.native_id),
-                )
-            ]
-        )
+        return self._store.read(lambda connection: files_of(connection, tracked.vendor.name, tracked.native_id))
 
-    def _row(self, tracked: Tracked, thread: str) -> FileRow | None:
-        row = next((row for row in self._rows(tracked) if row.thread == thread), None)
+    async def _row_now(self, tracked: Tracked, thread: str) -> FileRow | None:
+        """The file to read for a page: where it lies at this moment, whether it was seen before or not."""
+        row = await asyncio.to_thread(self._row, tracked, thread)
+        if row is None or not (row.gone_at or row.is_there()):
+            await self._catalogue.find(tracked)
+            row = await asyncio.to_thread(self._row, tracked, thread)
         if row is None and thread:
             raise NotFound("This session has no such thread.")
         return row if row is not None and not row.deleted_at else None
+
+    def _row(self, tracked: Tracked, thread: str) -> FileRow | None:
+        return next((row for row in self._rows(tracked) if row.thread == thread), None)
 
     def _item(self, tracked: Tracked, item_id: str) -> Item:
         for row in self._rows(tracked):

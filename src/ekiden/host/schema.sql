@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS files (
     deleted_at   TEXT NOT NULL DEFAULT '',     -- a person deleted the session here: it stays deleted
     told         TEXT NOT NULL DEFAULT '',     -- digest of the report that the hub took last
     proof_at     REAL NOT NULL DEFAULT 0,      -- when the writer of a running turn was last proven alive
+    told_from    INTEGER NOT NULL DEFAULT 0,   -- where telling live begins: what lies before was there already
     UNIQUE (vendor, native_id, thread)
 ) STRICT;
 CREATE INDEX IF NOT EXISTS files_wanted ON files (wanted, modified_at);

@@ -37,22 +37,34 @@ class Ownership:
 
 
 @dataclass(slots=True)
-class Tracked:
-    """One session. `row` is its main file, None for an owned session that has not written one yet."""
+class Followed:
+    """One native file of a session, and how far the hub was told of it."""
 
     session_id: str
     vendor: Vendor
     native_id: str
+    thread: str = ""
+    """Empty for the session's main file; else the sub-agent whose file it is."""
     row: FileRow | None = None
+    """None for an owned session that has not written its file yet."""
+    tail: Tail | None = None
+    hub_mark: str = ""
+    """What the hub holds."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.session_id, self.thread)
+
+
+@dataclass(slots=True)
+class Tracked(Followed):
+    """One session: its main file, and those of its sub-agents."""
+
+    threads: dict[str, Followed] = field(default_factory=dict[str, Followed])
     facts: Facts = field(default_factory=Facts)
     """The newest that is known: from the store, then from following."""
     title: str = ""
     """Kept by the vendor outside the file."""
-    tail: Tail | None = None
-    hub_mark: str = ""
-    """What the hub holds."""
-    start_at: int = 0
-    """Where following begins for a hub that holds nothing: the size when the session was first seen."""
     grew_at: float = 0.0
     proof_at: float = 0.0
     owner: Owner | None = None
@@ -72,6 +84,20 @@ class Tracked:
     @property
     def file_there(self) -> bool:
         return self.row is not None and not self.row.gone_at
+
+    def followed(self, thread: str) -> Followed:
+        """The main file for an empty `thread`, else the sub-agent's; made if it is not known yet."""
+        if not thread:
+            return self
+        known = self.threads.get(thread)
+        if known is None:
+            known = self.threads[thread] = Followed(self.session_id, self.vendor, self.native_id, thread)
+        return known
+
+    @property
+    def begun_here(self) -> bool:
+        """Whether Ekiden made the session, so that nothing of it is older than its owner."""
+        return bool(self.origin)
 
     @property
     def listed(self) -> bool:

@@ -66,6 +66,11 @@ class FileRow:
     deleted_at: str
     told: str
     proof_at: float
+    told_from: int
+
+    def is_there(self) -> bool:
+        """Whether something lies at its path at this moment."""
+        return os.path.lexists(self.path)
 
     def found(self) -> FoundFile:
         """The file as its vendor's discovery would give it."""
@@ -80,9 +85,11 @@ class FileRow:
         )
 
 
+# Put into statements below, where a list of columns cannot be a parameter.
 FILE_COLUMNS = (
     "id, vendor, native_id, thread, path, size, modified_at, compressed, archived, head, revision, indexed_to,"
-    " fingerprint, rows, wanted, facts, facts_whole, gone_at, trimmed, deleted_at, told, proof_at"
+    " fingerprint, rows, wanted, facts, facts_whole, gone_at, trimmed, deleted_at, told, proof_at,"
+    " told_from"
 )
 
 
@@ -218,26 +225,53 @@ class Store:
 
 def files(connection: sqlite3.Connection) -> Iterator[FileRow]:
     """All files, newest first."""
-    for values in connection.execute(f"SELECT {FILE_COLUMNS} FROM files ORDER BY modified_at DESC"):  # noqa: S608
+    for values in connection.execute(f"SELECT {FILE_COLUMNS} FROM files ORDER BY modified_at DESC"):  # noqa: S608 (columns)
         yield file_row(values)
 
 
 def file_of(connection: sqlite3.Connection, vendor: str, native_id: str, thread: str = "") -> FileRow | None:
     """One file, or None."""
     row = connection.execute(
-        f"SELECT {FILE_COLUMNS} FROM files WHERE vendor = ? AND native_id = ? AND thread = ?",  # noqa: S608
+        f"SELECT {FILE_COLUMNS} FROM files WHERE vendor = ? AND native_id = ? AND thread = ?",  # noqa: S608 (columns)
         (vendor, native_id, thread),
     ).fetchone()
     return file_row(row) if row else None
 
 
-def put_files(connection: sqlite3.Connection, vendor: str, found: Sequence[FoundFile]) -> list[FileRow]:
-    """Notes what was found; a file that differs from what is known is wanted for import. Returns the rows."""
+def files_by_id(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[FileRow]:
+    """The files with these ids."""
+    for values in connection.execute(
+        f"SELECT {FILE_COLUMNS} FROM files WHERE id IN (SELECT value FROM json_each(?))",  # noqa: S608 (columns)
+        (msgspec.json.encode(list(ids)).decode(),),
+    ):
+        yield file_row(values)
+
+
+def files_of(connection: sqlite3.Connection, vendor: str, native_id: str) -> list[FileRow]:
+    """A session's main file, then those of its sub-agents."""
+    rows = connection.execute(
+        f"SELECT {FILE_COLUMNS} FROM files WHERE vendor = ? AND native_id = ? ORDER BY thread",  # noqa: S608 (columns)
+        (vendor, native_id),
+    )
+    return [file_row(values) for values in rows]
+
+
+def put_files(
+    connection: sqlite3.Connection,
+    vendor: str,
+    found: Sequence[FoundFile],
+    told_from: Callable[[FoundFile], int] = lambda file: file.size,
+) -> list[FileRow]:
+    """Notes what was found; a file that differs from what is known is wanted for import. Returns the rows.
+
+    `told_from` says of a file that was not known where telling it live begins.
+    """
     rows: list[FileRow] = []
     for file in found:
         values = connection.execute(
-            "INSERT INTO files (vendor, native_id, thread, path, size, modified_at, compressed, archived)"  # noqa: S608
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            "INSERT INTO files"  # noqa: S608 (columns)
+            " (vendor, native_id, thread, path, size, modified_at, compressed, archived, told_from)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (vendor, native_id, thread) DO UPDATE SET"
             " wanted = wanted OR size <> excluded.size OR modified_at <> excluded.modified_at"
             "  OR path <> excluded.path,"
@@ -253,6 +287,7 @@ def put_files(connection: sqlite3.Connection, vendor: str, found: Sequence[Found
                 file.modified_at,
                 file.compressed,
                 file.archived,
+                told_from(file),
             ),
         ).fetchone()
         rows.append(file_row(values))
@@ -282,7 +317,7 @@ def put_revision(connection: sqlite3.Connection, file_id: int, revision: int, he
     """Begins `revision` of a file that was cut, replaced or rewritten; repeated calls change nothing more."""
     connection.execute(
         "UPDATE files SET revision = ?, head = ?, indexed_to = 0, rows = 0, fingerprint = '', newlines = NULL,"
-        " facts = NULL, facts_whole = 0, wanted = 1 WHERE id = ? AND revision < ?",
+        " facts = NULL, facts_whole = 0, wanted = 1, told_from = 0 WHERE id = ? AND revision < ?",
         (revision, head, file_id, revision),
     )
 

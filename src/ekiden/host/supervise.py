@@ -16,6 +16,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ekiden.host import processes
 from ekiden.host.catalogue import Catalogue
 from ekiden.host.environment import runtime_environment
 from ekiden.host.outbox import Outbox
-from ekiden.host.owned import Owned
+from ekiden.host.owned import Owned, forget_asked, forget_turn
 from ekiden.host.pages import Pages
 from ekiden.host.placing import Placing
 from ekiden.host.quoting import extract_of
@@ -42,6 +43,8 @@ from ekiden.kernel.errors import (
 )
 from ekiden.kernel.ids import Prefix, derived_id, new_id
 from ekiden.kernel.limits import (
+    END_KILL_S,
+    HOST_END_S,
     OWNED_RUNTIMES_MAX,
     PAGE_ROWS_MAX,
     RUNTIME_IDLE_S,
@@ -109,11 +112,12 @@ class Supervisor:
         owned = self._owned.get(session_id)
         return owned if owned is not None and not owned.ended.is_set() else None
 
-    def _shares_process(self, owned: Owned) -> bool:
-        return any(
-            other is not owned and other.runtime.pid == owned.runtime.pid and not other.ended.is_set()
+    def _beside(self, owned: Owned) -> list[Owned]:
+        return [
+            other
             for other in self._owned.values()
-        )
+            if other is not owned and other.runtime.pid == owned.runtime.pid and not other.ended.is_set()
+        ]
 
     def _lock(self, session_id: str) -> asyncio.Lock:
         return self._locks.setdefault(session_id, asyncio.Lock())
@@ -158,10 +162,11 @@ class Supervisor:
                 self.spawn(self._lost_turn(tracked, row["turn_id"]), "telling of a lost turn")
             self._outbox.changed(tracked)
         for row in asked:
+            approval_id = str(row["approval_id"])
             self._outbox.put(
-                FeedApprovalEnd(row["approval_id"], "withdrawn", "Ekiden was started anew meanwhile.")
+                FeedApprovalEnd(approval_id, "withdrawn", "Ekiden was started anew meanwhile."),
+                partial(forget_asked, self._store, approval_id),
             )
-        await self._store.wrote(lambda connection: connection.execute("DELETE FROM asked"))
         self._ready.set()
 
     async def _end_survivors(self, run_ids: list[str]) -> None:
@@ -196,14 +201,8 @@ class Supervisor:
                 turn_id,
                 "completed" if ended else "failed",
                 "" if ended else "Its program ended with Ekiden before the turn was done.",
-            )
-        )
-        vendor, native_id = tracked.vendor.name, tracked.native_id
-        await self._store.wrote(
-            lambda connection: connection.execute(
-                "UPDATE owned SET turn_id = '' WHERE vendor = ? AND native_id = ? AND turn_id = ?",
-                (vendor, native_id, turn_id),
-            )
+            ),
+            lambda: forget_turn(self._store, tracked, turn_id),
         )
 
     async def survivors_gone(self, session_id: str) -> None:
@@ -398,6 +397,7 @@ class Supervisor:
         )
         runtime = vendor.runtime(begin, runtime_environment(vendor.name, self._environment, run_id))
         self._starting += 1
+        ticks = processes.ticks_now()
         try:
             if of is not None:
                 await self._refuse_if_held(of)
@@ -408,6 +408,8 @@ class Supervisor:
             raise
         finally:
             self._starting -= 1
+        started = await asyncio.to_thread(processes.of_run, run_id, runtime.pid)
+        residents = processes.begun_since(ticks, started)
         tracked = of or self._catalogue.tracked(vendor.name, runtime.native_id)
         if of is None:
             tracked.origin, tracked.parent_session_id = origin, parent
@@ -415,7 +417,14 @@ class Supervisor:
             tracked.cwd, tracked.model = str(begin.cwd), begin.model
         await self._record(run_id, runtime, tracked)
         owned = Owned(
-            tracked, runtime, run_id, outbox=self._outbox, store=self._store, shares_process=self._shares_process
+            tracked,
+            runtime,
+            run_id,
+            outbox=self._outbox,
+            store=self._store,
+            beside=self._beside,
+            residents=residents,
+            find=self._catalogue.find,
         )
         if tracked.row is not None:
             owned.know_texts(await asyncio.to_thread(self.texts_of, tracked))
@@ -546,12 +555,32 @@ class Supervisor:
                 if anew:
                     owned.ask_again()
 
+    def _all_of_ours(self) -> dict[int, processes.Process]:
+        tagged = processes.tagged()
+        return {
+            pid: one
+            for run_id in self._run_ids
+            for pid, one in tagged.get(run_id, {}).items()
+            if pid != os.getpid()
+        }
+
     async def close(self) -> None:
-        """Ends all runtimes, as a release at shutdown would; ownership stays for the next start."""
+        """Ends all runtimes, as a release at shutdown would; ownership stays for the next start. Bounded: what has
+        not ended politely by then is killed, and so is what was just being started."""
         self.closing = True
-        await asyncio.gather(
-            *(owned.close() for owned in self._owned.values() if not owned.ended.is_set()), return_exceptions=True
-        )
+        closing = [asyncio.create_task(one.close()) for one in self._owned.values() if not one.ended.is_set()]
+        if closing:
+            _, late = await asyncio.wait(closing, timeout=HOST_END_S)
+            if late:
+                _log.warning("%d programs did not end when asked: they are killed.", len(late))
+        if closing or self._starting:
+            left = await asyncio.to_thread(processes.end_all, self._all_of_ours, term_s=0.0)
+            if left:
+                _log.warning("Left over: %s.", ", ".join(process.name for process in left))
+            if closing:
+                await asyncio.wait(closing, timeout=END_KILL_S)
+        for task in closing:
+            task.cancel()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

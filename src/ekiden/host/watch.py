@@ -1,5 +1,8 @@
 """Hearing that files change: inotify, and a slow sweep beneath it that trusts nothing.
 
+A root that is not there yet is waited for at its nearest ancestor that is, by the one name that leads to it: what
+a vendor's program makes on its first start is followed from the first line.
+
 The kernel's own interface is called directly (Linux `inotify(7)`): a change is on the event loop about 0.1 ms
 after the write, and waiting for one costs nothing; see `docs/decisions/0003-following-files.md` for what else
 was measured. Where watching fails (no watches left, a store without events) the sweep runs often, and says
@@ -26,6 +29,7 @@ _MOVE_SELF = 0x00000800
 _OVERFLOW = 0x00004000
 _IGNORED = 0x00008000
 _ONLY_FOLDERS = 0x01000000
+_ADD_TO_MASK = 0x20000000
 _IS_FOLDER = 0x40000000
 _WANTED = (
     _MODIFY
@@ -38,16 +42,21 @@ _WANTED = (
     | _MOVE_SELF
     | _ONLY_FOLDERS
 )
+_WAITED = _MOVED_TO | _CREATE | _DELETE_SELF | _MOVE_SELF | _ONLY_FOLDERS | _ADD_TO_MASK
+_APPEARED = _CREATE | _MOVED_TO
+_VANISHED = _IGNORED | _DELETE_SELF | _MOVE_SELF
 _HEAD = struct.Struct("iIII")
 _READ_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What was heard at once. `missed`: more happened than could be told; look at everything."""
+    """What was heard at once. `created`: those of `paths` that were not there before. `missed`: more happened than
+    could be told; look at everything."""
 
     paths: frozenset[str]
     new_folders: frozenset[str]
+    created: frozenset[str] = frozenset()
     missed: bool = False
 
 
@@ -66,7 +75,11 @@ class Watcher:
         self._heard = heard
         self._folders: dict[int, str] = {}
         self._watches: dict[str, int] = {}
+        self._roots: set[str] = set()
+        self._waits: dict[str, set[str]] = {}
+        """Folder -> names in it that lead to a root that is not there yet."""
         self._descriptor = -1
+        self._last = -1
         self._reading = False
         self.failed = ""
         """Why watching is not complete; empty while it is."""
@@ -79,34 +92,81 @@ class Watcher:
         except (OSError, AttributeError) as error:
             self.failed = str(error) or "this system has no inotify"
 
+    def follow(self, roots: Iterable[Path | str]) -> None:
+        """Watches roots for good: each with everything below it while it is there, else its nearest ancestor."""
+        if self._descriptor < 0:
+            return
+        for folder in roots:
+            root = os.fspath(folder)
+            self._roots.add(root)
+            if root not in self._watches:
+                self._begin(root)
+
     def add(self, folders: Iterable[Path | str]) -> None:
         """Watches folders and all folders below them that exist now. Missing ones are passed over."""
         if self._descriptor < 0:
             return
-        if not self._reading:
-            asyncio.get_running_loop().add_reader(self._descriptor, self._read)
-            self._reading = True
+        self._listen()
         waiting = [os.fspath(folder) for folder in folders]
         while waiting:
             folder = waiting.pop()
-            if not self._add_one(folder):
+            if not self._add_one(folder, _WANTED):
                 continue
+            self._watches[folder] = self._last
             try:
                 with os.scandir(folder) as entries:
                     waiting.extend(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
             except OSError:
                 continue
 
-    def _add_one(self, folder: str) -> bool:
-        watch = self._add(self._descriptor, os.fsencode(folder), _WANTED)
+    def _listen(self) -> None:
+        if not self._reading:
+            asyncio.get_running_loop().add_reader(self._descriptor, self._read)
+            self._reading = True
+
+    def _add_one(self, folder: str, mask: int) -> bool:
+        watch = self._add(self._descriptor, os.fsencode(folder), mask)
         if watch < 0:
             code = ctypes.get_errno()
             if code not in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
                 self.failed = os.strerror(code)
             return False
-        self._folders[watch] = folder
-        self._watches[folder] = watch
+        if mask & _ADD_TO_MASK:
+            self._folders.setdefault(watch, folder)
+        else:
+            self._folders[watch] = folder
+        self._last = watch
         return True
+
+    def _begin(self, root: str) -> bool:
+        """Watches a root, or waits for it; True if it is watched now."""
+        nearest = ""
+        while True:
+            self.add([root])
+            if root in self._watches:
+                return True
+            folder, name = os.path.split(root)
+            while name and not self._wait(folder, name):
+                folder, name = os.path.split(folder)
+            if folder == nearest or not (name and os.path.isdir(os.path.join(folder, name))):
+                return False
+            nearest = folder  # the next folder came between the two looks, so a nearer one can be waited at
+
+    def _wait(self, folder: str, name: str) -> bool:
+        """Waits for `name` in `folder`; False if the folder is not there either."""
+        if self._add_one(folder, _WAITED):
+            self._waits.setdefault(folder, set()).add(name)
+            return True
+        return False
+
+    def _lead(self) -> set[str]:
+        """Goes on towards the roots that are not there; returns those that have appeared."""
+        waited, self._waits = set(self._waits), {}
+        appeared = {root for root in self._roots if root not in self._watches and self._begin(root)}
+        for watch, folder in list(self._folders.items()):
+            if folder in waited and folder not in self._waits and folder not in self._watches:
+                self._libc.inotify_rm_watch(self._descriptor, watch)
+        return appeared
 
     def watches(self, folder: Path | str) -> bool:
         """Whether changes right in `folder` are heard."""
@@ -117,6 +177,11 @@ class Watcher:
         """How many folders are watched."""
         return len(self._watches)
 
+    def hear(self) -> None:
+        """Takes at once what the kernel has to tell."""
+        if self._reading:
+            self._read()
+
     def _read(self) -> None:
         try:
             data = os.read(self._descriptor, _READ_BYTES)
@@ -124,33 +189,45 @@ class Watcher:
             return
         paths: set[str] = set()
         new_folders: set[str] = set()
-        missed = False
+        created: set[str] = set()
+        missed = leads = False
         position = 0
         while position + _HEAD.size <= len(data):
             watch, mask, _, length = _HEAD.unpack_from(data, position)
-            name = data[position + _HEAD.size : position + _HEAD.size + length].rstrip(b"\0")
+            raw_name = data[position + _HEAD.size : position + _HEAD.size + length].rstrip(b"\0")
             position += _HEAD.size + length
             if mask & _OVERFLOW:
-                missed = True
+                missed = leads = True
                 continue
             folder = self._folders.get(watch)
             if folder is None:
                 continue
-            if mask & (_IGNORED | _DELETE_SELF | _MOVE_SELF):
+            if mask & _VANISHED:
+                leads = True
                 self._folders.pop(watch, None)
-                if self._watches.get(folder) == watch:
-                    del self._watches[folder]
                 if mask & _MOVE_SELF:
                     self._libc.inotify_rm_watch(self._descriptor, watch)
-                paths.add(folder)
+                if self._watches.get(folder) == watch:
+                    del self._watches[folder]
+                    paths.add(folder)
                 continue
-            path = os.path.join(folder, os.fsdecode(name)) if name else folder
-            if mask & _IS_FOLDER and mask & (_CREATE | _MOVED_TO):
+            name = os.fsdecode(raw_name)
+            if mask & _APPEARED and name in self._waits.get(folder, ()):
+                leads = True
+            if folder not in self._watches:
+                continue
+            path = os.path.join(folder, name) if name else folder
+            if mask & _IS_FOLDER and mask & _APPEARED:
                 self.add([path])
                 new_folders.add(path)
-            else:
-                paths.add(path)
-        self._heard(Changes(frozenset(paths), frozenset(new_folders), missed))
+                continue
+            paths.add(path)
+            if mask & _APPEARED:
+                created.add(path)
+        if leads:
+            new_folders |= self._lead()
+        if paths or new_folders or missed:
+            self._heard(Changes(frozenset(paths), frozenset(new_folders), frozenset(created), missed))
 
     def close(self) -> None:
         """Stops watching."""

@@ -234,7 +234,8 @@ class Stream:
             return known
         limit = self._page_events
         page = await log.events(team_id, seq, topics=self.topics, limit=limit)
-        oldest, _ = await log.bounds(team_id)
+        # Where the very next event is still there, nothing before it is gone.
+        oldest = seq + 1 if page and page[0].seq == seq + 1 else (await log.bounds(team_id))[0]
         if oldest > seq + 1:
             gap = {
                 "from": str(log.cursor(seq)),

@@ -32,12 +32,13 @@ class Prefix(StrEnum):
     EVENT = "evt"
 
 
+_PAIRS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
+_SHIFTS = tuple(range((_LENGTH - 2) * 5, -1, -10))
+
+
 def _spell(number: int) -> str:
-    letters: list[str] = []
-    for _ in range(_LENGTH):
-        letters.append(_ALPHABET[number & 31])
-        number >>= 5
-    return "".join(reversed(letters))
+    """100 bits, two letters at a time: finding sessions derives an id for every line."""
+    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 def new_id(prefix: Prefix) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -32,15 +33,36 @@ def new_event(seq: int, kind: str, body: object, *, topics: Sequence[str], actor
             size=len(text),
             max=limits.EVENT_BODY_BYTES_MAX,
         )
+    chosen, _ = proper(kind, tuple(topics))
+    if not (actor.name.isascii() and actor.name.isprintable()):
+        actor = replace(actor, name=storable_text(actor.name))
+    return Event(seq, kind, chosen, at, actor, text)
+
+
+@lru_cache(maxsize=4_096)
+def proper(kind: str, topics: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """The topics, each once, and as one text. The same few come again and again.
+
+    Raises:
+        ValueError: if there are none or too many, or kind or topics are of another form.
+    """
     chosen = tuple(dict.fromkeys(topics))
     joined = " ".join(chosen)
     if not 0 < len(chosen) <= limits.EVENT_TOPICS_MAX or len(joined.split()) != len(chosen):
         raise ValueError(f"an event has 1 to {limits.EVENT_TOPICS_MAX} topics without spaces, not {chosen!r}")
     if not (joined.isascii() and kind.isascii() and joined.isprintable() and kind.isprintable()):
         raise ValueError(f"kinds and topics are made here, in ASCII; not {kind!r} on {chosen!r}")
-    if not (actor.name.isascii() and actor.name.isprintable()):
-        actor = replace(actor, name=storable_text(actor.name))
-    return Event(seq, kind, chosen, at, actor, text)
+    return chosen, joined
+
+
+# Of many events few differ in these, so they are made once when they are read back.
+actor_of = lru_cache(maxsize=1_024)(Actor)
+
+
+@lru_cache(maxsize=4_096)
+def topics_of(on: str) -> tuple[str, ...]:
+    """An event's topics from the one text that they are stored as."""
+    return tuple(on.split(" "))
 
 
 def as_text(body: bytes) -> bytes:

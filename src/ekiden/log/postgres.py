@@ -25,9 +25,9 @@ from ekiden.kernel import limits
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.cursors import Cursor
 from ekiden.kernel.errors import Invalid, StoreNewer
-from ekiden.log.appending import LOG_TABLES, closing, running, too_many
+from ekiden.log.appending import LOG_TABLES, actor_of, closing, running, too_many, topics_of
 from ekiden.log.lock import DataLock
-from ekiden.log.port import Actor, Command, Event, Follower, Health, Question, Row, Verb, Written
+from ekiden.log.port import Command, Event, Follower, Health, Question, Row, Verb, Written
 from ekiden.log.postgres_connection import (
     Asked,
     Away,
@@ -390,6 +390,6 @@ async def _events(
     else:
         rows = await connection.fetch(own("events_of_topics"), topics, team_id, after, limit)
     return [
-        Event(seq, kind, tuple(on.split(" ")), at, Actor(actor_id, actor_key, name), body.encode())
+        Event(seq, kind, topics_of(on), at, actor_of(actor_id, actor_key, name), body.encode())
         for seq, kind, on, at, actor_id, actor_key, name, body in [tuple(row.values()) for row in rows]
     ]

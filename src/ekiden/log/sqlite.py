@@ -189,7 +189,8 @@ class SqliteLog:
         if self._closing:
             return
         self._closing = True
-        await self._loop.run_in_executor(None, self._writer.stop)
+        self._writer.end()
+        await self._loop.run_in_executor(None, self._writer.join)
         await asyncio.sleep(0)  # what the writer said last is settled before its connection goes
         self._pool.shutdown(wait=True)
         for connection in self._readers:

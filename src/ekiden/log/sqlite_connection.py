@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from ekiden.kernel import limits
 from ekiden.kernel.errors import EkidenError, Invalid, Unavailable
-from ekiden.log.port import Actor, Event, Row
+from ekiden.log.appending import actor_of, topics_of
+from ekiden.log.port import Event, Row
 from ekiden.log.queries import bound, room_queries
 
 T = TypeVar("T")
@@ -113,6 +114,9 @@ def prepare_writer(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL").fetchall()
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
+    # What a savepoint needs to be undone stays in memory; it is at most what one command has changed.
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute(f"PRAGMA cache_size = -{limits.LOG_CACHE_BYTES_MAX // 1024}")
     connection.execute(f"PRAGMA journal_size_limit = {limits.LOG_WAL_BYTES_MAX}").fetchall()
     connection.execute(f"PRAGMA wal_autocheckpoint = {limits.LOG_CHECKPOINT_BYTES // _PAGE_BYTES}").fetchall()
 
@@ -134,50 +138,63 @@ def unavailable(reason: str) -> Unavailable:
     )
 
 
+class _Statement:
+    """A named query as SQLite takes it: parameters by number, which is quicker than by name."""
+
+    __slots__ = ("columns", "names", "sql")
+
+    def __init__(self, text: str) -> None:
+        self.sql, self.names = bound(text, "?")
+        self.columns: tuple[str, ...] = ()
+        """Of its rows; known once it has run."""
+
+
 class Queries:
     """The rooms' named queries as SQLite takes them."""
 
     def __init__(self, queries: Mapping[str, str]) -> None:
         self._queries = queries
-        self._columns: dict[str, tuple[str, ...]] = {}
+        self._statements: dict[str, _Statement] = {}
 
-    def text(self, query: str) -> str:
-        """The statement of that name.
+    def _statement(self, query: str) -> _Statement:
+        statement = self._statements.get(query)
+        if statement is None:
+            try:
+                statement = self._statements[query] = _Statement(self._queries[query])
+            except KeyError:
+                raise LookupError(f"no room has a query {query!r}") from None
+        return statement
+
+    def run(self, connection: sqlite3.Connection, query: str, parameters: Mapping[str, object]) -> sqlite3.Cursor:
+        """Runs a query.
 
         Raises:
-            LookupError: if no room has such a query.
+            LookupError: if no room has such a query, or one of its parameters is missing.
+            Invalid: if a text is not whole Unicode and so cannot be stored.
+            sqlite3.Error: whatever the database says.
         """
+        statement = self._statement(query)
         try:
-            return self._queries[query]
-        except KeyError:
-            raise LookupError(f"no room has a query {query!r}") from None
+            return connection.execute(statement.sql, [parameters[name] for name in statement.names])
+        except UnicodeEncodeError:
+            raise Invalid("The text holds half of a surrogate pair and cannot be stored.") from None
 
-    def rows(self, connection: sqlite3.Connection, query: str, parameters: dict[str, object]) -> list[Row]:
-        """All rows that the query gives."""
-        cursor = execute(connection, self.text(query), parameters)
-        columns = self._columns.get(query)
-        if columns is None:
-            described: Sequence[Sequence[Any]] = cursor.description or ()
-            columns = self._columns[query] = tuple(column[0] for column in described)
-        return [dict(zip(columns, row, strict=True)) for row in cursor]
+    def rows(self, connection: sqlite3.Connection, query: str, parameters: Mapping[str, object]) -> list[Row]:
+        """All rows that the query gives; raises what `run` raises."""
+        cursor = self.run(connection, query, parameters)
+        found = cursor.fetchall()
+        if not found:
+            return []
+        statement = self._statements[query]
+        if not statement.columns:
+            statement.columns = tuple(column[0] for column in cursor.description)
+        columns = statement.columns
+        return [dict(zip(columns, row, strict=True)) for row in found]
 
-    def row(self, connection: sqlite3.Connection, query: str, parameters: dict[str, object]) -> Row | None:
-        """The first row that the query gives."""
+    def row(self, connection: sqlite3.Connection, query: str, parameters: Mapping[str, object]) -> Row | None:
+        """The first row that the query gives; raises what `run` raises."""
         rows = self.rows(connection, query, parameters)
         return rows[0] if rows else None
-
-
-def execute(connection: sqlite3.Connection, sql: str, parameters: dict[str, object]) -> sqlite3.Cursor:
-    """Runs one statement with parameters by name.
-
-    Raises:
-        Invalid: if a text is not whole Unicode and so cannot be stored.
-        sqlite3.Error: whatever the database says.
-    """
-    try:
-        return connection.execute(sql, parameters)
-    except UnicodeEncodeError:
-        raise Invalid("The text holds half of a surrogate pair and cannot be stored.") from None
 
 
 @lru_cache(maxsize=limits.STREAM_TOPICS_MAX)
@@ -212,7 +229,7 @@ def read_events(
             raise Invalid(f"At most {limits.STREAM_TOPICS_MAX} topics can be read at once.")
         rows = connection.execute(_events_of_topics(len(chosen)), (team_id, after, limit, *chosen))
     return [
-        Event(seq, kind, tuple(on.split(" ")), at, Actor(actor_id, actor_key, name), body.encode())
+        Event(seq, kind, topics_of(on), at, actor_of(actor_id, actor_key, name), body.encode())
         for seq, kind, on, at, actor_id, actor_key, name, body in rows
     ]
 

@@ -23,12 +23,11 @@ from typing import Any
 from ekiden.kernel import limits
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.errors import EkidenError
-from ekiden.log.appending import as_text, encoded, new_event, reused
+from ekiden.log.appending import as_text, encoded, new_event, proper, reused
 from ekiden.log.port import Actor, Command, Event, Row, Verb, Written
 from ekiden.log.sqlite_connection import (
     Queries,
     drive,
-    execute,
     fault_of_database,
     insert_rows,
     read_head,
@@ -116,7 +115,7 @@ class SqliteTransaction:
         self._prepare(query)
         if self._inserted_at_savepoint < 0:
             self._open_savepoint()
-        return execute(self._writer.connection, self._writer.queries.text(query), parameters).rowcount
+        return self._writer.queries.run(self._writer.connection, query, parameters).rowcount
 
     def append(self, kind: str, body: object, *, topics: Sequence[str], actor: Actor) -> int:
         self._check_open()
@@ -187,6 +186,8 @@ class Writer:
         self._turn = turn
         """Held while the connection is in use; readers of a database in memory share the connection."""
         self._jobs: queue.SimpleQueue[Job | ChoreJob | None] = queue.SimpleQueue()
+        self._fresh: list[Job | ChoreJob] = []
+        """Put in this turn of the loop; not handed over yet."""
         self._idle_chores: list[Chore] = []
         self._busy_chores: list[Chore] = []
         self._commits = 0
@@ -204,12 +205,28 @@ class Writer:
         self._thread.start()
 
     def put(self, job: Job | ChoreJob) -> None:
-        """Hands a job over. The caller bounds how many wait."""
-        self._jobs.put(job)
+        """Hands a job over, on the loop. The caller bounds how many wait.
 
-    def stop(self) -> None:
-        """Lets the thread end after the jobs that it was given, and waits for it."""
+        Jobs go to the thread together, once the loop has run what is ready. If the thread began with the first of
+        them, the two would take the interpreter from each other for each statement of it, and the others would
+        not be in its commit.
+        """
+        if not self._fresh:
+            self._loop.call_soon(self._hand_over)
+        self._fresh.append(job)
+
+    def _hand_over(self) -> None:
+        fresh, self._fresh = self._fresh, []
+        for job in fresh:
+            self._jobs.put(job)
+
+    def end(self) -> None:
+        """Lets the thread end after the jobs that were put so far."""
+        self._hand_over()
         self._jobs.put(None)
+
+    def join(self) -> None:
+        """Waits for the thread's end, on another thread than the loop's."""
         self._thread.join()
 
     def head(self, team_id: str) -> int:
@@ -231,7 +248,7 @@ class Writer:
                     team_id,
                     event.seq,
                     event.kind,
-                    " ".join(event.topics),
+                    proper(event.kind, event.topics)[1],
                     event.at,
                     event.actor.principal_id,
                     event.actor.key_id,

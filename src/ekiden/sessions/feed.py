@@ -14,7 +14,7 @@ from typing import assert_never
 
 import msgspec
 
-from ekiden.kernel.errors import EkidenError, Invalid, NotFound, TooLarge
+from ekiden.kernel.errors import EkidenError, Invalid, NotFound, TooLarge, TooMany
 from ekiden.kernel.ids import Prefix, derived_id
 from ekiden.kernel.limits import (
     EVENT_BODY_BYTES_MAX,
@@ -22,6 +22,7 @@ from ekiden.kernel.limits import (
     HOST_WORD_CHARS_MAX,
     KIB,
     REASON_CHARS_MAX,
+    THREADS_PER_SESSION_MAX,
 )
 from ekiden.log.port import Actor, Transaction
 from ekiden.sessions.bounds import fit_approval, split_items
@@ -227,9 +228,12 @@ class _Feed:
         kept = await self._session(entry.session_id)
         if len(entry.mark) > HOST_WORD_CHARS_MAX or not entry.mark.isprintable():
             raise Invalid(f"A mark is up to {HOST_WORD_CHARS_MAX} printable characters.")
-        fits = decide_mark(kept.mark, entry.after)
+        if len(entry.thread) > HOST_WORD_CHARS_MAX or not entry.thread.isprintable():
+            raise Invalid(f"A thread is named by up to {HOST_WORD_CHARS_MAX} printable characters.")
+        held = await self._thread_mark(kept, entry.thread) if entry.thread else kept.mark
+        fits = decide_mark(held, entry.after)
         if fits is MarkFits.STALE:
-            self.stale.append(Stale(session_id=kept.session_id, mark=kept.mark))
+            self.stale.append(Stale(session_id=kept.session_id, mark=held, thread=entry.thread))
             return
         for items in split_items(entry.items):
             self._tx.append(
@@ -238,11 +242,32 @@ class _Feed:
                 topics=(session_topic(kept.session_id),),
                 actor=self._actor,
             )
-        if fits is MarkFits.TAKE:
+        if fits is not MarkFits.TAKE:
+            return
+        if entry.thread:
+            await self._tx.run(
+                "sessions.set_thread_mark",
+                team_id=self._tx.team_id,
+                session_id=kept.session_id,
+                thread=entry.thread,
+                mark=entry.mark,
+            )
+        else:
             kept.mark = entry.mark
             await self._tx.run(
                 "sessions.set_mark", team_id=self._tx.team_id, session_id=kept.session_id, mark=entry.mark
             )
+
+    async def _thread_mark(self, kept: KeptSession, thread: str) -> str:
+        """How far a sub-agent's thread was told; empty for one that is new."""
+        tx, session_id = self._tx, kept.session_id
+        row = await tx.row("sessions.thread_mark", team_id=tx.team_id, session_id=session_id, thread=thread)
+        if row is not None:
+            return row["mark"]
+        known = await tx.row("sessions.count_threads", team_id=tx.team_id, session_id=session_id)
+        if known is not None and known["threads"] >= THREADS_PER_SESSION_MAX:
+            raise TooMany("Too many sub-agents of this session are told live.", max=THREADS_PER_SESSION_MAX)
+        return ""
 
     async def _take_turn(self, entry: FeedTurn) -> None:
         kept = await self._session(entry.session_id)

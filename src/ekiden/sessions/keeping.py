@@ -108,8 +108,8 @@ async def tell_host(tx: Transaction, host: KeptHost, actor: Actor) -> None:
 
 @dataclass(slots=True)
 class KeptSession:
-    """A session as its table holds it. `place` is where it stands in the list (`rules.sort_time`), None before
-    it is kept for the first time; `changed` says that it is to be told."""
+    """A session as its table holds it. `place` is where it stands in the list (`rules.sort_time`), `kept_report`
+    the report in its row, both None before it is kept for the first time; `changed` says that it is to be told."""
 
     report: SessionReport
     host_id: str
@@ -120,6 +120,7 @@ class KeptSession:
     approvals_open: int = 0
     messages_waiting: int = 0
     place: str | None = None
+    kept_report: SessionReport | None = None
     changed: bool = False
 
     @property
@@ -162,8 +163,9 @@ async def load_session(reading: Reading, session_id: str) -> KeptSession | None:
     row = await reading.row("sessions.session", team_id=reading.team_id, session_id=session_id)
     if row is None:
         return None
+    report = _report(row["report"])
     return KeptSession(
-        report=_report(row["report"]),
+        report=report,
         host_id=row["host_id"],
         host_name=row["host_name"],
         host_here=bool(row["host_here"]),
@@ -172,6 +174,7 @@ async def load_session(reading: Reading, session_id: str) -> KeptSession | None:
         approvals_open=row["approvals_open"],
         messages_waiting=row["messages_waiting"],
         place=row["updated_at"],
+        kept_report=report,
     )
 
 
@@ -180,6 +183,18 @@ async def tell_session(tx: Transaction, kept: KeptSession, actor: Actor) -> None
     report = kept.report
     seq = tx.append("session.reported", kept.shown(), topics=(session_topic(kept.session_id), TEAM), actor=actor)
     place = sort_time(report.updated_at, tx.now)
+    kept.changed = False
+    if kept.place == place and kept.kept_report is report:
+        # Most often only a count has changed. Then no index and no text needs to be written.
+        await tx.run(
+            "sessions.set_counts",
+            team_id=tx.team_id,
+            session_id=kept.session_id,
+            mark=kept.mark,
+            approvals_open=kept.approvals_open,
+            messages_waiting=kept.messages_waiting,
+        )
+        return
     if kept.place is not None and kept.place != place:
         await tx.run(
             "sessions.add_move",
@@ -206,8 +221,7 @@ async def tell_session(tx: Transaction, kept: KeptSession, actor: Actor) -> None
         approvals_open=kept.approvals_open,
         messages_waiting=kept.messages_waiting,
     )
-    kept.place = place
-    kept.changed = False
+    kept.place, kept.kept_report = place, report
 
 
 # --- turns -------------------------------------------------------------------------------------------------

@@ -37,9 +37,33 @@ SET vendor = excluded.vendor, project = excluded.project, words = excluded.words
     updated_at = excluded.updated_at, report = excluded.report, waits = excluded.waits,
     mark = excluded.mark, approvals_open = excluded.approvals_open, messages_waiting = excluded.messages_waiting;
 
+-- name: set_counts
+-- Keeps what is counted of a session, and how far its items were told; nothing that the list is sorted or searched by.
+UPDATE sessions SET mark = :mark, approvals_open = :approvals_open, messages_waiting = :messages_waiting
+WHERE team_id = :team_id AND session_id = :session_id;
+
 -- name: set_mark
 -- Keeps how far a session's items were told.
 UPDATE sessions SET mark = :mark WHERE team_id = :team_id AND session_id = :session_id;
+
+-- name: thread_marks_of_host
+-- How far the items of each sub-agent's thread of a computer's sessions were told.
+SELECT t.session_id, t.thread, t.mark FROM thread_marks t
+JOIN sessions s ON s.team_id = t.team_id AND s.session_id = t.session_id
+WHERE s.team_id = :team_id AND s.host_id = :host_id;
+
+-- name: thread_mark
+-- How far the items of one sub-agent's thread were told, or nothing.
+SELECT mark FROM thread_marks WHERE team_id = :team_id AND session_id = :session_id AND thread = :thread;
+
+-- name: count_threads
+-- How many sub-agents' threads of a session were told of.
+SELECT COUNT(*) AS threads FROM thread_marks WHERE team_id = :team_id AND session_id = :session_id;
+
+-- name: set_thread_mark
+-- Keeps how far the items of a sub-agent's thread were told.
+INSERT INTO thread_marks (team_id, session_id, thread, mark) VALUES (:team_id, :session_id, :thread, :mark)
+ON CONFLICT (team_id, session_id, thread) DO UPDATE SET mark = excluded.mark;
 
 -- name: add_move
 -- Remembers where a session stood in the list before an event moved it.

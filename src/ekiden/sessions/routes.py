@@ -9,7 +9,7 @@ from typing import Any
 from ekiden.kernel.door import Call, Endpoint, Need
 from ekiden.kernel.errors import Forbidden, NotFound
 from ekiden.kernel.ids import Prefix, checked_id, new_id
-from ekiden.kernel.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
+from ekiden.kernel.limits import FEED_ENTRIES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
 from ekiden.log.port import Transaction
 from ekiden.sessions import feed, verbs, views
 from ekiden.sessions.asking import (
@@ -27,6 +27,7 @@ from ekiden.sessions.asking import (
     whole_item,
 )
 from ekiden.sessions.keeping import load_approval, load_message
+from ekiden.sessions.passing import hear_pieces, only_pieces
 from ekiden.sessions.wire import (
     AnswerApproval,
     Approval,
@@ -69,24 +70,26 @@ async def report_host(call: Call, body: HostReport) -> Any:
 
 
 async def feed_host(call: Call, body: Feed) -> Any:
-    """`FeedAnswer`. Pieces of growing items are sent on after the commit, in order."""
+    """`FeedAnswer`. Pieces of growing items are sent on after the commit, in order; where there is nothing else,
+    they wait for none."""
+    host_id, boot_id = call.parameters["host_id"], call.hub.boot_id
     passing: list[FeedGrew | FeedGrown] = []
 
     async def verb(tx: Transaction) -> FeedAnswer:
         passing.clear()
-        return await feed.take_feed(
-            tx,
-            call.parameters["host_id"],
-            body.entries,
-            actor=call.actor,
-            boot_id=call.hub.boot_id,
-            passing=passing,
-        )
+        return await feed.take_feed(tx, host_id, body.entries, actor=call.actor, boot_id=boot_id, passing=passing)
 
-    written = await call.write(verb)
+    answer: Any = None
+    entries = body.entries
+    if only_pieces(entries) and len(entries) <= FEED_ENTRIES_MAX:
+        answer = await call.ask(
+            lambda reading: hear_pieces(reading, host_id, entries, boot_id=boot_id, passing=passing)
+        )
+    if answer is None:
+        answer = await call.write(verb)
     for piece in passing:
         call.grow(piece)
-    return written
+    return answer
 
 
 async def work_of_host(call: Call) -> Work:
@@ -157,11 +160,12 @@ async def inbox(call: Call) -> Inbox:
 
 async def send_message(call: Call, body: SendMessage) -> Any:
     """`Message`, stored."""
-    message_id = checked_id(Prefix.MESSAGE, body.message_id) if body.message_id else new_id(Prefix.MESSAGE)
+    fresh = not body.message_id
+    message_id = new_id(Prefix.MESSAGE) if fresh else checked_id(Prefix.MESSAGE, body.message_id)
 
     async def verb(tx: Transaction) -> Message:
         return await verbs.send_message(
-            tx, call.parameters["session_id"], body, message_id=message_id, actor=call.actor
+            tx, call.parameters["session_id"], body, message_id=message_id, actor=call.actor, fresh=fresh
         )
 
     return await call.write(verb)

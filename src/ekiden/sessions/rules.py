@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -473,11 +474,17 @@ def sort_time(updated_at: str, now: str) -> str:
 
     A clock that runs ahead must not hold a session at the top of the list for good.
     """
+    return min(_one_spelling(updated_at), now)
+
+
+@lru_cache(maxsize=1_024)
+def _one_spelling(time: str) -> str:
+    """Kept, because a session is told far more often than its time changes."""
     try:
-        seconds = datetime.fromisoformat(updated_at)
+        seconds = datetime.fromisoformat(time)
         if seconds.tzinfo is None:
             seconds = seconds.replace(tzinfo=UTC)
-        return min(iso(seconds.timestamp()), now)
+        return iso(seconds.timestamp())
     except (ValueError, OverflowError, OSError):
         return ""
 

@@ -85,10 +85,10 @@ async def report_host(tx: Transaction, host_id: str, report: HostReport, *, acto
         known.report = report
         await tell_host(tx, known, actor)
     rows = await tx.rows("sessions.marks_of_host", team_id=tx.team_id, host_id=host_id)
-    return Welcome(
-        boot_id=boot_id,
-        marks={row["session_id"]: row["mark"] for row in rows},
-    )
+    threads: dict[str, dict[str, str]] = {}
+    for row in await tx.rows("sessions.thread_marks_of_host", team_id=tx.team_id, host_id=host_id):
+        threads.setdefault(row["session_id"], {})[row["thread"]] = row["mark"]
+    return Welcome(boot_id=boot_id, marks={row["session_id"]: row["mark"] for row in rows}, threads=threads)
 
 
 async def host_back(tx: Transaction, host_id: str, at: str = "") -> None:
@@ -137,9 +137,10 @@ async def hosts_marked_here(reading: Reading) -> tuple[str, ...]:
 
 
 async def send_message(
-    tx: Transaction, session_id: str, sent: SendMessage, *, message_id: str, actor: Actor
+    tx: Transaction, session_id: str, sent: SendMessage, *, message_id: str, actor: Actor, fresh: bool = False
 ) -> Message:
-    """Stores a message for a session, after those that are there. Its host places it.
+    """Stores a message for a session, after those that are there. Its host places it. `fresh` says that the id was
+    made for this very message, so that none of that id needs to be looked for.
 
     Raises:
         NotFound: no such session.
@@ -147,7 +148,7 @@ async def send_message(
         Invalid, TooLarge, TooMany: see `rules.decide_send`.
     """
     kept = await _session(tx, session_id)
-    known = await load_message(tx, message_id)
+    known = None if fresh else await load_message(tx, message_id)
     if known is None:
         if kept.report.state is SessionState.GONE:
             raise Conflict("The session's own file is gone; it can only be read.", state=kept.report.state.value)

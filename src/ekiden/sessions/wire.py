@@ -102,12 +102,14 @@ class FeedSession(Struct, frozen=True, tag="session", tag_field="entry"):
 class FeedItems(Struct, frozen=True, tag="items", tag_field="entry"):
     """Whole items in file order. `after` must be the mark that the hub holds for the session (empty at first),
     else the entry is answered `stale` with the right mark and nothing is taken: so no line is told twice,
-    however batches are cut. `after` = "*" is for items that have no native line (kept here)."""
+    however batches are cut. `after` = "*" is for items that have no native line (kept here). `thread` names the
+    sub-agent whose file the items are of; each has a mark of its own beside the session's."""
 
     session_id: str
     items: tuple[Item, ...]
     after: str
     mark: str
+    thread: str = ""
 
 
 class FeedTurn(Struct, frozen=True, tag="turn", tag_field="entry"):
@@ -218,10 +220,11 @@ class Feed(Struct, frozen=True):
 
 
 class Stale(Struct, frozen=True):
-    """An items entry that did not fit: the hub holds `mark` for this session."""
+    """An items entry that did not fit: the hub holds `mark` for this session, or for this `thread` of it."""
 
     session_id: str
     mark: str
+    thread: str = ""
 
 
 class Refused(Struct, frozen=True):
@@ -447,10 +450,11 @@ class Hosts(Struct, frozen=True):
 
 class Welcome(Struct, frozen=True):
     """The answer to a `HostReport`: the mark that the hub holds for each of the host's sessions that it knows
-    (empty where no item came yet), by session id."""
+    (empty where no item came yet), by session id; and those of sub-agents' threads, by session id and thread."""
 
     boot_id: str
     marks: dict[str, str]
+    threads: dict[str, dict[str, str]] = msgspec.field(default_factory=dict[str, dict[str, str]])
 
 
 class InterruptAsked(Struct, frozen=True):

@@ -1,7 +1,7 @@
 // The page: which screen is shown, and how the columns lie. Starts what runs for as long as the page is open.
 
 import { html, render, useEffect, useErrorBoundary, useState } from "./lib.js";
-import { DialogPlace } from "./parts/dialog.js";
+import { DialogPlace, closeDialog } from "./parts/dialog.js";
 import { watchKeys } from "./parts/keys.js";
 import { Freshness, Places } from "./parts/places.js";
 import { Failed, Loading } from "./parts/states.js";
@@ -11,12 +11,12 @@ import { NewScreen } from "./screens/new.js";
 import { SessionList, SessionsScreen } from "./screens/sessions.js";
 import { SessionScreen } from "./screens/session.js";
 import { SettingsScreen } from "./screens/settings.js";
-import { SignInScreen } from "./screens/sign_in.js";
+import { SignInScreen, deviceName } from "./screens/sign_in.js";
 import { begin, openSession, signedIn, teamProblem } from "./state/live.js";
 import { waiting } from "./state/inbox.js";
 import { beginOutbox } from "./state/outbox.js";
 import { address, route, watchRoute } from "./state/route.js";
-import { claim, takeCode } from "./state/signing.js";
+import { beginSigning, resumeSigning, takeCode } from "./state/signing.js";
 import { beginClocks, t } from "./words/index.js";
 
 const SCREENS = Object.freeze({
@@ -41,6 +41,7 @@ function Page() {
   const [broken, mend] = useErrorBoundary();
   const now = route.value;
   const count = waiting.value.length;
+  useEffect(closeDialog, [now.screen, now.id]);
   useEffect(() => {
     openSession(now.screen === "session" ? now.id : "");
   }, [now.screen, now.id, signedIn.value]);
@@ -77,7 +78,9 @@ beginClocks();
 beginOutbox();
 if (code) {
   signedIn.value = "out";
-  claim(code);
+  beginSigning(code, deviceName());
+} else if (resumeSigning()) {
+  signedIn.value = "out";
 } else {
   begin();
 }

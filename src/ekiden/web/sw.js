@@ -8,13 +8,14 @@ const NETWORK_WAIT_MS = 3000;
 
 const FILES = [
   "app.js", "door.js", "early.js", "icon.svg", "lib.js", "manifest.webmanifest",
-  "parts/approval.js", "parts/badge.js", "parts/composer.js", "parts/dialog.js", "parts/diff.js", "parts/folds.js",
+  "parts/approval.js", "parts/badge.js", "parts/composer.js", "parts/dialog.js", "parts/diff.js", "parts/folds.js", "parts/from_host.js",
   "parts/item.js", "parts/keys.js", "parts/link.js", "parts/markdown.js", "parts/output.js", "parts/places.js", "parts/qr.js",
   "parts/questions.js", "parts/receipt.js", "parts/states.js", "parts/text.js", "parts/tool.js", "parts/virtual.js", "parts/visible.js", "parts/when.js",
   "screens/devices.js", "screens/inbox.js", "screens/new.js", "screens/raw.js", "screens/session.js", "screens/sessions.js",
   "screens/settings.js", "screens/sign_in.js", "screens/truth.js", "screens/verbs.js",
   "state/apply.js", "state/follow.js", "state/frames.js", "state/heights.js", "state/ids.js", "state/inbox.js", "state/keep.js",
   "state/limits.js", "state/live.js", "state/outbox.js", "state/route.js", "state/rows.js", "state/settings.js", "state/signing.js",
+  "state/threads.js",
   "style/base.css", "style/parts.css", "style/screens.css", "style/tokens.css",
   "vendor/htm-3.1.1/htm.mjs", "vendor/marked-18.2.1/marked.mjs", "vendor/preact-11.2.0/hooks.mjs", "vendor/preact-11.2.0/preact.mjs",
   "vendor/qrcode-generator-2.0.4/qrcode.mjs", "vendor/signals-2.11.4/signals.mjs", "vendor/signals-core-1.14.5/signals-core.mjs",

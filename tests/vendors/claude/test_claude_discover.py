@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.kernel.limits import CLAUDE_SIDE_FILE_BYTES_MAX
 from ekiden.vendors.claude import ClaudeVendor, processes
 from ekiden.vendors.claude.discover import ClaudeDiscovery
-from ekiden.vendors.claude.side_files import Refused, read_side_file
-from vendors.claude.files import SESSION, encode, user
+from vendors.claude.files import SAMPLES, SESSION, encode, user
 
 OTHER = "aaaaaaaa-2222-4333-8444-555555555555"
 
@@ -54,6 +52,20 @@ def test_sessions_are_found_by_their_file_names_and_nothing_else_is(home: Path, 
     (project / f"{OTHER}.jsonl").mkdir()
     (file,) = ClaudeDiscovery(home, {}).files()
     assert (file.native_id, file.size, file.thread) == (SESSION, (project / f"{SESSION}.jsonl").stat().st_size, "")
+
+
+@pytest.mark.parametrize("name", sorted(path.parts[-2] for path in SAMPLES.glob("*/projects")))
+def test_in_a_recorded_folder_each_session_file_is_a_session_and_nothing_else_is(
+    name: str, tmp_path: Path
+) -> None:
+    """As the real program left it, with what else lies there (the history of prompts)."""
+    folder = SAMPLES / name
+    discovery = ClaudeDiscovery(tmp_path, {"PATH": "", "CLAUDE_CONFIG_DIR": str(folder)})
+    there = sorted(path for path in folder.rglob("*.jsonl") if path.parent.parent.name == "projects")
+    assert sorted(file.path for file in discovery.files()) == there
+    assert {file.native_id for file in discovery.files()} == {path.stem for path in there}
+    others = [path for path in folder.rglob("*") if path.is_file() and path not in there]
+    assert [path for path in others if discovery.recognise(path)] == []
 
 
 def test_newest_come_first(home: Path, project: Path) -> None:
@@ -268,31 +280,3 @@ def test_the_bundled_program_is_found(tmp_path: Path) -> None:
 
 
 # Files beside the session
-
-
-def test_a_side_file_is_read_only_from_the_sessions_own_folder(project: Path, tmp_path: Path) -> None:
-    """A plain file inside is read; paths, links, pipes and giants are refused with a reason."""
-    session_file = project / f"{SESSION}.jsonl"
-    folder = project / SESSION / "tool-results"
-    folder.mkdir(parents=True)
-    (folder / "x.txt").write_bytes(b"y" * 60_000)
-    (tmp_path / "outside.txt").write_text("secret")
-    (folder / "link").symlink_to(tmp_path / "outside.txt")
-    (folder / "linked").symlink_to(tmp_path)
-    os.mkfifo(folder / "pipe")
-    with (folder / "giant").open("wb") as giant:
-        giant.truncate(CLAUDE_SIDE_FILE_BYTES_MAX + 1)
-    assert read_side_file(session_file, str(folder / "x.txt")) == b"y" * 60_000
-    assert read_side_file(session_file, "tool-results/x.txt") == b"y" * 60_000
-    for named in (
-        "../../../outside.txt",
-        str(tmp_path / "outside.txt"),
-        str(folder / "link"),
-        str(folder / "linked" / "outside.txt"),
-        str(folder / "pipe"),
-        str(folder / "giant"),
-        str(folder),
-        str(folder / "none"),
-        "\0",
-    ):
-        assert isinstance(read_side_file(session_file, named), Refused), named

@@ -1,6 +1,7 @@
 """Finding Codex's sessions while Codex itself renames, compresses, archives, names and holds them."""
 
 import fcntl
+import json
 import os
 import signal
 import sqlite3
@@ -69,6 +70,17 @@ def test_sessions_are_found_newest_first_and_nothing_else(codex_home: Path, disc
     assert sorted(found) == sorted([older, newer, flat])
     assert found.index(newer) < found.index(older)
     assert {file.native_id for file in discovery.files()} == {THREAD, OTHER, THREAD[:-1] + "f"}
+
+
+@pytest.mark.parametrize("name", sorted(path.parts[-2] for path in SAMPLES.glob("*/sessions")))
+def test_in_a_recorded_folder_each_rollout_is_a_session_and_nothing_else_is(name: str, tmp_path: Path) -> None:
+    """As the real program left it, with its index of named threads."""
+    folder = SAMPLES / name
+    discovery = CodexDiscovery(tmp_path, {"PATH": os.defpath, "CODEX_HOME": str(folder)})
+    assert sorted(names(discovery)) == sorted(path.name for path in folder.rglob("rollout-*"))
+    index = folder / "session_index.jsonl"
+    said = [json.loads(line) for line in index.read_text().splitlines()] if index.exists() else []
+    assert dict(discovery.titles()) == {one["id"]: one["thread_name"] for one in said}
 
 
 def test_codex_home_moves_everything(tmp_path: Path) -> None:

@@ -37,6 +37,11 @@ def test_there_are_samples_of_every_generation() -> None:
     assert len(ROLLOUTS) >= 10
 
 
+def test_every_snapshot_has_its_rollout() -> None:
+    """None is left over."""
+    assert {path.name for path in GOLDEN.glob("*.json")} == {name_of(path) for path in ROLLOUTS}
+
+
 @pytest.mark.parametrize("path", ROLLOUTS, ids=name_of)
 def test_a_recorded_rollout_reads_as_its_snapshot(path: Path) -> None:
     """Every item and every fact, ids and places in the file included."""

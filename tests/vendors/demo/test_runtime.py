@@ -75,9 +75,9 @@ class House:
         self.vendor = DemoVendor(self.home, delay_s=0.001)
         self.open: list[Driven] = []
 
-    async def begin(self, *, delay_s: float = 0.001, **how: str) -> Driven:
+    async def begin(self, *, delay_s: float = 0.001, path: str = "", **how: str) -> Driven:
         vendor = DemoVendor(self.home, delay_s=delay_s)
-        runtime = vendor.runtime(Begin(self.cwd, **how), {"PATH": os.environ["PATH"]})
+        runtime = vendor.runtime(Begin(self.cwd, **how), {"PATH": path + os.environ["PATH"]})
         await runtime.start()
         driven = Driven(runtime)
         self.open.append(driven)
@@ -247,6 +247,31 @@ async def test_an_interrupt_withdraws_what_was_asked(house: House, prompt: str) 
     assert not (house.cwd / "hello.txt").exists()
     tools = [item.tool for item in house.read(driven.runtime.native_id)[0] if item.tool]
     assert all(tool.state is ToolState.FAILED for tool in tools)
+
+
+@pytest.mark.parametrize("stopped", [True, False], ids=["stopped", "left to end"])
+async def test_what_a_command_leaves_behind_holds_up_nothing(house: House, tmp_path: Path, stopped: bool) -> None:
+    """A process in a session of its own keeps the command's output open: the turn ends without it, by itself and
+    when it is stopped."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    ready = tmp_path / "ready"
+    left = f"setsid sh -c 'echo $$ > {ready}; exec sleep 7345' &\n"
+    (programs / "uname").write_text(f"#!/bin/sh\n{left}{'wait' if stopped else 'exit 0'}\n")
+    (programs / "uname").chmod(0o755)
+    driven = await house.begin(path=f"{programs}:")
+    await driven.say("ask")
+    asked = await driven.until(Asked)
+    await driven.runtime.decide(asked.native_id, asked.options[0].id)
+    async with asyncio.timeout(10):
+        while not (ready.exists() and ready.read_text()):  # noqa: ASYNC110 (the condition is in another process)
+            await asyncio.sleep(0.01)
+    if stopped:
+        await driven.runtime.interrupt()
+    async with asyncio.timeout(10):
+        ended = await driven.until(TurnEnded)
+    os.kill(int(ready.read_text()), signal.SIGKILL)
+    assert ended.outcome == ("interrupted" if stopped else "completed")
 
 
 async def test_a_failing_turn_says_why_and_the_next_one_works(house: House) -> None:

@@ -48,6 +48,8 @@ class ClaudeDiscovery:
         self._projects = self.root / "projects"
         self._program: tuple[Path, float, Program] | None = None
         self._refused: set[str] = set()
+        self._callers: tuple[tuple[tuple[Path, int], ...], Mapping[str, str]] = ((), {})
+        """The newest answer of `callers`: the files of one session are read one after the other."""
 
     def roots(self) -> Sequence[Path]:
         """The folders of session files and of the live registry."""
@@ -134,17 +136,15 @@ class ClaudeDiscovery:
         return said
 
     def callers(self, file: FoundFile) -> Mapping[str, str]:
-        """Tool-use id -> thread, for the sub-agents of a main session's file."""
+        """Tool-use id -> thread, for the sub-agents of the session: one of them may have started another."""
+        session = file.path.with_suffix("")
         if file.thread:
-            return {}
-        found: dict[str, str] = {}
-        for path in _listed(file.path.with_suffix("") / "subagents"):
-            agent = _AGENT.fullmatch(path.stem)
-            if agent and path.suffix == ".jsonl":
-                called_by = self.called_by(path)
-                if called_by:
-                    found[called_by] = agent.group(1)
-        return found
+            session = next((one for one in file.path.parents if one.name == file.native_id), session)
+        paths = [path for path in self._below(session / "subagents") if _AGENT.fullmatch(path.stem)]
+        seen = tuple((path, _modified_ns(path.with_suffix(".meta.json"))) for path in paths)
+        if self._callers[0] != seen:
+            self._callers = (seen, {self.called_by(path): path.stem.removeprefix("agent-") for path in paths})
+        return {called_by: thread for called_by, thread in self._callers[1].items() if called_by}
 
     def called_by(self, path: Path) -> str:
         """The tool-use id of the call that started the sub-agent of this file; empty if it is not told."""
@@ -244,6 +244,13 @@ class ClaudeDiscovery:
             raw = b"{}"
         days = as_map(any_value(raw)).get("cleanupPeriodDays", _DAYS_KEPT_DEFAULT)
         return days if isinstance(days, int) and not isinstance(days, bool) and 0 < days < 3650 else 0
+
+
+def _modified_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -280,7 +280,7 @@ def _raw_list(data: bytes) -> list[Raw]:
 
 
 def _side_files(text: str) -> list[Reference]:
-    """Files beside the session that hold the whole of an output; named here, opened by `side_files`."""
+    """Files beside the session that hold the whole of an output: named here, opened where one is read whole."""
     if "saved to" not in text:
         return []
     paths = [match.group(1).strip() for match in _SIDE_FILE.finditer(text)]

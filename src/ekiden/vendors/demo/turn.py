@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -253,26 +254,27 @@ class Turn:
                 )
 
     async def _execute(self, command: str) -> tuple[str, int]:
-        process = await asyncio.create_subprocess_shell(
-            command,
-            cwd=self.cwd,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-        assert process.stdout is not None
-        try:
-            async with asyncio.timeout(COMMAND_S_MAX):
-                output = bytearray()
-                while piece := await process.stdout.read(OUTPUT_BYTES_MAX):
-                    output += piece[: OUTPUT_BYTES_MAX - len(output)]
-                return output.decode("utf-8", "replace"), await process.wait()
-        except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-            raise
+        """Runs the command and gives its output and exit code. The output goes through a file: a pipe would have
+        to be waited for until the last process that the command left behind has let go of it."""
+        with tempfile.TemporaryFile() as output:
+            process = await asyncio.create_subprocess_shell(
+                command,
+                cwd=self.cwd,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                async with asyncio.timeout(COMMAND_S_MAX):
+                    exit_code = await process.wait()
+            except BaseException:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+                raise
+            output.seek(0)
+            return output.read(OUTPUT_BYTES_MAX).decode("utf-8", "replace"), exit_code
 
 
 def _pieces(text: str) -> Iterable[str]:

@@ -12,6 +12,7 @@ import { address } from "../state/route.js";
 import { known, t } from "../words/index.js";
 import { titleOf, vendorName } from "./badge.js";
 import { Diff } from "./diff.js";
+import { fromHost } from "./from_host.js";
 import { Questions, fieldsOf } from "./questions.js";
 import { Failed } from "./states.js";
 import { Text, textNodes } from "./text.js";
@@ -146,12 +147,12 @@ function Answers({ approval }) {
     <div class="two">
       ${deny ? html`<button type="button" disabled=${busy} class=${armed === deny.id ? "stop" : ""} onClick=${() => setDenying(true)}>${t(armed === deny.id ? "approval.deny_again" : "approval.deny_ask")}</button>` : null}
       ${allows.map((/** @type {any} */ option) => html`<button type="button" class=${own ? "go" : ""} disabled=${busy} onClick=${() => answer(approval, option)}>
-        ${armed === option.id ? t("approval.allow_again") : busy && now?.option === option.id ? t("approval.answering") : own ? t("approval.allow") : html`<${Text} of=${option.label} />`}</button>`)}
+        ${armed === option.id ? t("approval.allow_again") : busy && now?.option === option.id ? t("approval.answering") : own ? t("approval.allow") : html`<${Text} of=${fromHost(option.label)} />`}</button>`)}
     </div>
-    ${of("allow_always").map((/** @type {any} */ option) => html`<button type="button" class=${`quiet wide ${always === option.id ? "sure" : ""}`} disabled=${busy}
+    ${of("allow_always").map((/** @type {any} */ option) => html`<button type="button" class=${`quiet always ${always === option.id ? "sure" : ""}`} disabled=${busy}
       onClick=${() => (always === option.id ? answer(approval, option) : setAlways(option.id))}>
-      <span>${always === option.id ? html`${t("approval.always_sure")} ` : null}<${Text} of=${option.label || t("approval.always")} /></span></button>`)}
-    ${denials.map((/** @type {any} */ option) => html`<button type="button" class="quiet wide" disabled=${busy} onClick=${() => answer(approval, option)}><${Text} of=${option.label} /></button>`)}
+      ${always === option.id ? `${t("approval.always_sure")} ` : ""}<${Text} of=${fromHost(option.label) || t("approval.always")} /></button>`)}
+    ${denials.map((/** @type {any} */ option) => html`<button type="button" class="quiet always" disabled=${busy} onClick=${() => answer(approval, option)}><${Text} of=${fromHost(option.label)} /></button>`)}
     ${failed}
   </div>`;
 }

@@ -1,7 +1,7 @@
 // How a session is attached: three small bars for the three levels, and the word for the one it has.
 
 import { html } from "../lib.js";
-import { known, t } from "../words/index.js";
+import { known, listed, t } from "../words/index.js";
 import { Text } from "./text.js";
 
 const LEVEL = Object.freeze({ 1: "level.history", 2: "level.turn", 3: "level.screen" });
@@ -57,15 +57,25 @@ export function folderName(path) {
 export function Abilities({ session }) {
   const abilities = session.report.abilities ?? [];
   if (!abilities.length) return null;
-  return html`<ul class="abilities">${abilities.map((/** @type {any} */ ability) => html`<li>
-    <span class=${ability.can ? "yes" : "no"} aria-hidden="true">${ability.can ? "✓" : "–"}</span>
-    <span class=${ability.can ? "" : "soft"}>
-      <span class="sr">${ability.can ? t("ability.can") : t("ability.cannot")}${" "}</span>
-      ${known(`ability.${ability.name}`) ? t(`ability.${ability.name}`) : html`<${Text} of=${ability.name} />`}
-      ${ability.can ? null : html`: ${reason(ability)}`}
-      ${ability.can && ability.detail ? html` <span class="soft">(<${Text} of=${ability.detail} />)</span>` : null}
-    </span></li>`)}</ul>`;
+  /** @type {Map<string, any[]>} those that cannot be done, by their common reason */
+  const cannot = new Map();
+  for (const one of abilities) {
+    if (one.can) continue;
+    const same = cannot.get(`${one.why}:${one.detail}`);
+    if (same) same.push(one);
+    else cannot.set(`${one.why}:${one.detail}`, [one]);
+  }
+  return html`<ul class="abilities">
+    ${abilities.filter((/** @type {any} */ one) => one.can).map((/** @type {any} */ one) => html`<li><span class="yes" aria-hidden="true">✓</span>
+      <span><span class="sr">${t("ability.can")}${" "}</span><${Text} of=${abilityName(one)} />
+      ${one.detail ? html` <span class="soft">(<${Text} of=${one.detail} />)</span>` : null}</span></li>`)}
+    ${[...cannot.values()].map((group) => html`<li><span class="no" aria-hidden="true">–</span>
+      <span class="soft"><span class="sr">${t("ability.cannot")}${" "}</span><${Text} of=${listed(group.map(abilityName))} />: ${reason(group[0])}</span></li>`)}
+  </ul>`;
 }
+
+/** @param {any} one @returns {string} */
+const abilityName = (one) => (known(`ability.${one.name}`) ? t(`ability.${one.name}`) : String(one.name));
 
 /** @param {any} ability */
 export function reason(ability) {

@@ -5,7 +5,10 @@ import { place, post } from "../door.js";
 import { send } from "../state/outbox.js";
 import { t } from "../words/index.js";
 import { ability, reason } from "./badge.js";
+import { Verbs, forgetCarried } from "../screens/verbs.js";
 import { Failed } from "./states.js";
+import { Text } from "./text.js";
+import { Ago } from "./when.js";
 
 /** @param {string} id @param {string} [text] what was typed and not sent stays for this visit */
 function draft(id, text) {
@@ -50,6 +53,7 @@ export function Composer({ session, onSent }) {
     if (!text.trim()) return;
     send(id, text, { steer: asSteer, continueFirst: !queue.can && carry.can });
     write("");
+    forgetCarried(id);
     onSent();
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
@@ -72,13 +76,24 @@ export function Composer({ session, onSent }) {
   const hint = running ? (steer.can ? "composer.running_steer" : "composer.running") : queue.can ? "composer.idle" : "composer.continue";
   return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); submit(false); }}>
     ${problem ? html`<${Failed} problem=${problem} inline />` : null}
-    <div class="composer-row">
+    <${Standing} session=${session} canWrite=${canWrite} />
+    ${running && session.report.rung === "owned" ? null : html`<${Verbs} session=${session} />`}
+    ${canWrite || (running && stop.can) ? html`<div class="composer-row">
     ${canWrite ? html`<textarea ref=${field} rows="1" value=${text} aria-label=${t(hint)} placeholder=${t(hint)} dir="auto" enterkeyhint="enter"
-        onInput=${(/** @type {any} */ event) => write(event.target.value)} onKeyDown=${keys}></textarea>`
-      : html`<p class="soft small grow">${t("composer.cannot")} ${reason(queue)}</p>`}
+        onInput=${(/** @type {any} */ event) => write(event.target.value)} onKeyDown=${keys}></textarea>` : html`<span class="grow"></span>`}
     ${canWrite && running && steer.can && text.trim() ? html`<button type="button" onClick=${() => submit(true)}>${t("composer.steer")}</button>` : null}
-    ${canWrite && (!running || text.trim()) ? html`<button type="submit" class="go" disabled=${!text.trim()}>${t(running ? "composer.queue" : queue.can ? "composer.send" : "composer.continue_send")}</button>` : null}
+    ${canWrite && (!running || text.trim()) ? html`<button type="submit" class="go" disabled=${!text.trim()} aria-label=${running || queue.can ? undefined : t("composer.continue_send")}>${t(running ? "composer.queue" : "composer.send")}</button>` : null}
     ${running && stop.can ? html`<button type="button" class="stop" disabled=${stopping === turn} onClick=${interrupt}>${t(stopping === turn ? "composer.stopping" : "composer.stop")}</button>` : null}
-    </div>
+    </div>` : null}
   </form>`;
+}
+
+/** Who holds the session, or why nothing can be written here. @param {{session: any, canWrite: boolean}} props */
+function Standing({ session, canWrite }) {
+  const holder = session.report.holder;
+  if (holder) {
+    return html`<p class="standing soft small" role="status">${t("composer.held", { program: holder.program, pid: String(holder.pid) })}${" "}
+      <${Ago} at=${holder.since} />.${holder.waits_for ? html` ${t("composer.held_asks")} <${Text} of=${holder.waits_for} />.` : null} ${t("composer.held_next")}</p>`;
+  }
+  return canWrite ? null : html`<p class="standing soft small" role="status">${t("composer.cannot")} ${reason(ability(session, "queue"))}.</p>`;
 }

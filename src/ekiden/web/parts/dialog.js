@@ -1,6 +1,6 @@
 // One dialog at a time, on the browser's own element: it holds the focus, and Escape closes it.
 
-import { html, signal, useEffect, useId, useRef } from "../lib.js";
+import { html, signal, useId, useLayoutEffect, useRef } from "../lib.js";
 import { t } from "../words/index.js";
 
 const shown = signal(/** @type {(() => any) | null} */ (null));
@@ -14,7 +14,8 @@ export function closeDialog() {
   shown.value = null;
 }
 
-export const dialogOpen = () => shown.value !== null;
+/** As the browser sees it: a dialog that Escape has closed takes no keys any more, though its end is told later. */
+export const dialogOpen = () => document.querySelector("dialog[open]") !== null;
 
 /** Where the dialog of the page is drawn. */
 export function DialogPlace() {
@@ -25,11 +26,15 @@ export function DialogPlace() {
 export function Dialog({ title, side, children }) {
   const id = useId();
   const element = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => {
+  useLayoutEffect(() => {
     const dialog = element.current;
     const before = /** @type {HTMLElement | null} */ (document.activeElement);
     dialog?.showModal();
-    return () => before?.isConnected && before.focus();
+    return () => {
+      // Only a focus that would be lost with the dialog goes back: the person may have gone on already.
+      const now = document.activeElement;
+      if (before?.isConnected && (!now || now === document.body || dialog?.contains(now))) before.focus();
+    };
   }, []);
   const outside = (/** @type {MouseEvent} */ event) => {
     if (event.target === element.current) closeDialog();

@@ -14,9 +14,10 @@ function sort(line) {
   return "";
 }
 
-/** @param {{unified: string, fold: string, whole?: boolean}} props */
-export function Diff({ unified, fold, whole }) {
-  const lines = (unified ?? "").replace(/\n$/, "").split("\n");
+/** @param {{unified: string, fold: string, whole?: boolean, named?: boolean}} props `named`: its file stands above it */
+export function Diff({ unified, fold, whole, named }) {
+  const all = (unified ?? "").replace(/\n$/, "").split("\n");
+  const lines = named && all[0]?.startsWith("--- ") && all[1]?.startsWith("+++ ") ? all.slice(2) : all;
   const open = whole || isOpen(fold);
   const shown = open ? lines : lines.slice(0, DIFF_LINES_FOLDED);
   return html`<div>

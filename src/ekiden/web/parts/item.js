@@ -5,6 +5,7 @@ import { RawLine } from "../screens/raw.js";
 import { openId, view } from "../state/live.js";
 import { textOf } from "../state/rows.js";
 import { known, size, t, timeOfDay } from "../words/index.js";
+import { TYPED_CHARS_FOLDED } from "../state/limits.js";
 import { Dialog, showDialog } from "./dialog.js";
 import { isOpen, toggle } from "./folds.js";
 import { Markdown } from "./markdown.js";
@@ -62,17 +63,18 @@ function ItemView({ item, threads, message }) {
 function noteWords(item) {
   const text = textOf(item);
   if (!known(`note.${item.note}`)) return textNodes(text || item.note || t("note.unsaid"));
-  return html`${t(`note.${item.note}`)}${text ? html` <${Text} of=${text} />` : null}`;
+  const said = text && !/^\[?(?:request )?interrupted\b/i.test(text);
+  return html`${t(`note.${item.note}`)}${said ? html` <${Text} of=${text} />` : null}`;
 }
 
 /** @param {{item: any, message?: any}} props */
 function Message({ item, message }) {
-  const mine = item.role === "user";
+  const mine = item.role === "user" && !item.injected;
   const cut = cutOf(item, "content", "text", "content.0.text", "content[0].text") ?? (item.cut ?? [])[0];
   return html`<div class=${mine ? "me-row" : ""}>
     <div class=${mine ? "me" : "say"}>
-      <span class="sr">${mine ? t("item.you") : t("item.agent")}</span>
-      ${(item.content ?? []).map((/** @type {any} */ block) => html`<${Block} block=${block} plain=${mine} />`)}
+      <span class="sr">${t(mine ? "item.you" : item.injected ? "item.program" : "item.agent")}</span>
+      ${(item.content ?? []).map((/** @type {any} */ block, /** @type {number} */ index) => html`<${Block} block=${block} mine=${mine} injected=${item.injected} fold=${`typed:${item.id}:${index}`} />`)}
       ${cut ? html`<${Whole} cut=${cut} itemId=${item.id} />` : null}
       <${Marks} item=${item} />
     </div>
@@ -89,13 +91,22 @@ function Marks({ item }) {
   return words.length ? html`<p class="say-note">${words.join(" ")}</p>` : null;
 }
 
-/** @param {{block: any, plain: boolean}} props */
-function Block({ block, plain }) {
+/** What a person typed: as it was typed, unless it has code in fences; folded when it is long. @param {{id: string, text: string}} props */
+function Typed({ id, text }) {
+  const whole = text.replace(/^\n+|\s+$/g, "");
+  const long = whole.length > TYPED_CHARS_FOLDED * 1.5;
+  const open = !long || isOpen(id);
+  const shown = open ? whole : `${whole.slice(0, TYPED_CHARS_FOLDED)}…`;
+  return html`${/^ {0,3}(?:\x60{3}|~{3})/m.test(shown) ? html`<${Markdown} of=${shown} />` : html`<div class="plain" dir="auto">${textNodes(shown)}</div>`}
+    ${long ? html`<button type="button" class="quiet more" aria-expanded=${open} onClick=${() => toggle(id)}>${t(open ? "fold.less" : "fold.more")}</button>` : null}`;
+}
+
+/** @param {{block: any, mine: boolean, injected?: boolean, fold: string}} props */
+function Block({ block, mine, injected, fold }) {
   switch (block.type) {
     case "text":
-      return plain && block.text.length < 400 && !/[`*_#>|[\]]/.test(block.text)
-        ? html`<div class="plain" dir="auto">${textNodes(block.text)}</div>`
-        : html`<${Markdown} of=${block.text} />`;
+      if (injected) return html`<div class="plain soft small" dir="auto">${textNodes(block.text.trim())}</div>`;
+      return mine ? html`<${Typed} id=${fold} text=${block.text} />` : html`<${Markdown} of=${block.text} />`;
     case "image":
       return html`<p class="soft small">${t("block.image", { type: block.media_type })} (${size(block.size ?? 0)})</p>`;
     case "reference":
@@ -158,6 +169,6 @@ export function GrowingView({ id }) {
     default:
       return html`<div class=${`say ${running ? "growing" : ""}`}><span class="sr">${t("item.agent")}</span>
         ${growing.truncated ? html`<p class="say-note">${t("item.growing_cut")}</p>` : null}
-        <${Markdown} of=${growing.text} />${running ? html`<span class="caret" aria-hidden="true"></span>` : null}</div>`;
+        <${Markdown} of=${growing.text} />${view.value?.session.state === "running" ? html`<span class="caret" aria-hidden="true"></span>` : null}</div>`;
   }
 }

@@ -2,10 +2,13 @@
 // images are named and never fetched, links say where they lead.
 
 import { html } from "../lib.js";
-import { lexer } from "../vendor/marked-18.2.1/marked.mjs";
+import { Marked } from "../vendor/marked-18.2.1/marked.mjs";
 import { MARKDOWN_CHARS_MAX, MARKDOWN_DEPTH_MAX } from "../state/limits.js";
 import { Link, leadsTo } from "./link.js";
 import { textNodes } from "./text.js";
+
+// A line of dashes below a paragraph is a line: nobody who writes in a session means a heading by it.
+const reader = new Marked({ tokenizer: { lheading: () => undefined } });
 
 /**
  * @param {{of: string}} props the Markdown source
@@ -15,7 +18,7 @@ export function Markdown({ of }) {
   if (source.length > MARKDOWN_CHARS_MAX) return html`<div class="plain">${textNodes(source)}</div>`;
   let tokens;
   try {
-    tokens = lexer(source);
+    tokens = reader.lexer(source);
   } catch {
     return html`<div class="plain">${textNodes(source)}</div>`;
   }

@@ -3,6 +3,7 @@
 import { html, useState } from "../lib.js";
 import { OUTPUT_CHARS_STEP, OUTPUT_LINES_FOLDED } from "../state/limits.js";
 import { readWholeItem } from "../state/live.js";
+import { putWhole } from "../state/threads.js";
 import { size, t } from "../words/index.js";
 import { isOpen, toggle } from "./folds.js";
 import { Failed } from "./states.js";
@@ -39,7 +40,7 @@ export function Whole({ cut, itemId }) {
   const load = async () => {
     setState("loading");
     try {
-      await readWholeItem(itemId);
+      putWhole(await readWholeItem(itemId));
       setState("idle");
     } catch (problem) {
       setState(problem);

@@ -54,8 +54,8 @@ export function Unsent({ entry }) {
     <div class="me waiting"><div class="plain" dir="auto">${textNodes(entry.text)}</div></div>
     <small class="soft at" role="status" data-receipt=${entry.state}>
       ${t(`outbox.${entry.state}`)}
-      ${entry.state === "sending" ? null : html` <button type="button" class="link" onClick=${() => again(entry.message_id)}>${t("do.again")}</button>
-      · <button type="button" class="link" onClick=${() => discard(entry.message_id)}>${t("do.discard")}</button>`}
+      ${entry.state === "sending" ? null : html` <span class="nowrap"><button type="button" class="link" onClick=${() => again(entry.message_id)}>${t("do.again")}</button>
+      · <button type="button" class="link" onClick=${() => discard(entry.message_id)}>${t("do.discard")}</button></span>`}
       ${entry.state === "refused" ? html`<${Failed} problem=${entry.problem} inline />` : null}
     </small></div>`;
 }

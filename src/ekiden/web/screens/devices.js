@@ -5,6 +5,7 @@ import { get, place, post, remove } from "../door.js";
 import { accessChanged, mayAdmin, pairings, team } from "../state/live.js";
 import { address } from "../state/route.js";
 import { known, t, timeOfDay } from "../words/index.js";
+import { noticeOf } from "../parts/from_host.js";
 import { QrCode } from "../parts/qr.js";
 import { Failed, Loading } from "../parts/states.js";
 import { Text, textNodes } from "../parts/text.js";
@@ -129,6 +130,6 @@ function Hosts() {
     <div class="row"><span class="title grow"><${Text} of=${host.report.name} /></span>${host.here ? html`<span class="pill run">${t("hosts.here")}</span>` : html`<span class="pill">${t("state.away")}</span>`}</div>
     <small class="soft"><${Text} of=${host.report.platform ?? ""} /> · Ekiden <${Text} of=${host.report.ekiden_version ?? ""} />${host.here ? null : html` · ${t("truth.seen")} <${Ago} at=${host.seen_at} />`}</small>
     ${(host.report.vendors ?? []).map((/** @type {any} */ vendor) => html`<p class="small soft"><${Text} of=${vendor.label || vendor.name} />: ${vendor.installed ? t("hosts.sessions", { count: vendor.sessions ?? 0 }) : t("new.not_installed")}</p>`)}
-    ${[...(host.report.notices ?? []), ...(host.report.vendors ?? []).flatMap((/** @type {any} */ vendor) => vendor.notices ?? [])].map((/** @type {string} */ word) => html`<p class="say-note">${known(`notice.${word}`) ? t(`notice.${word}`) : html`<${Text} of=${word} />`}</p>`)}
+    ${[...(host.report.notices ?? []), ...(host.report.vendors ?? []).flatMap((/** @type {any} */ vendor) => vendor.notices ?? [])].map((/** @type {string} */ word) => html`<p class="say-note"><${Text} of=${noticeOf(word)} /></p>`)}
   </article>`)}</section>`;
 }

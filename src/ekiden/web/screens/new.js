@@ -7,6 +7,7 @@ import { known, t } from "../words/index.js";
 import { vendorName } from "../parts/badge.js";
 import { Empty, Failed, Loading } from "../parts/states.js";
 import { Text } from "../parts/text.js";
+import { visibleText } from "../parts/visible.js";
 import { follow } from "./verbs.js";
 
 export function NewScreen() {
@@ -54,10 +55,10 @@ function Form({ hosts }) {
         <span><${Text} of=${one.label || vendorName(one.name)} /> <small class="soft">${one.version ? html`<${Text} of=${one.version} /> ` : null}${known(`new.about.${one.name}`) ? t(`new.about.${one.name}`) : null}</small>
         ${can ? null : html`<br /><small class="soft">${t(one.installed ? "new.cannot_start" : "new.not_installed")}</small>`}</span></label>`;
     })}</fieldset>
-    <label>${t("new.folder")}<input type="text" class="mono" list="folders" value=${folder} placeholder=${cwd || t("new.folder_hint")} autocapitalize="off" spellcheck=${false}
+    <label>${t("new.folder")}<input type="text" class="mono" list="folders" value=${folder} placeholder=${visibleText(cwd) || t("new.folder_hint")} autocapitalize="off" spellcheck=${false}
       onInput=${(/** @type {any} */ event) => setFolder(event.target.value)} /></label>
     <datalist id="folders">${folders.map((/** @type {string} */ one) => html`<option value=${one}></option>`)}</datalist>
-    ${folders.length ? html`<div class="chips" role="group" aria-label=${t("new.known")}>${folders.slice(0, 6).map((/** @type {string} */ one) => html`<button type="button" class="chip mono" title=${one}
+    ${folders.length ? html`<div class="chips" role="group" aria-label=${t("new.known")}>${folders.slice(0, 6).map((/** @type {string} */ one) => html`<button type="button" class="chip mono" title=${visibleText(one)}
       aria-pressed=${cwd === one} onClick=${() => setFolder(one)}><${Text} of=${one.split("/").filter(Boolean).slice(-2).join("/")} /></button>`)}</div>` : null}
     <label>${t("new.message")}<textarea rows="4" dir="auto" value=${message} onInput=${(/** @type {any} */ event) => setMessage(event.target.value)}></textarea></label>
     <details><summary>${t("new.more")}</summary><label>${t("new.model")}<input type="text" value=${model} autocapitalize="off" spellcheck=${false} onInput=${(/** @type {any} */ event) => setModel(event.target.value)} /></label></details>

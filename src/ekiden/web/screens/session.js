@@ -7,25 +7,31 @@ import { items, joined, olderLoading, openId, pageProblem, readOlder, readView, 
 import { outbox } from "../state/outbox.js";
 import { address, back, route } from "../state/route.js";
 import { echoes, rowsOf } from "../state/rows.js";
-import { known, t } from "../words/index.js";
+import { forgetThreads } from "../state/threads.js";
+import { t } from "../words/index.js";
 import { ApprovalCard } from "../parts/approval.js";
 import { Bars, StatePill, folderName, levelWord, titleOf, vendorName } from "../parts/badge.js";
 import { Composer } from "../parts/composer.js";
 import { Dialog, showDialog } from "../parts/dialog.js";
 import { forgetFolds } from "../parts/folds.js";
+import { noticeOf } from "../parts/from_host.js";
 import { GrowingView, RowView } from "../parts/item.js";
 import { Pending, Unsent } from "../parts/receipt.js";
 import { Failed, Loading } from "../parts/states.js";
 import { Text } from "../parts/text.js";
 import { VirtualList } from "../parts/virtual.js";
+import { visibleText } from "../parts/visible.js";
 import { Ago } from "../parts/when.js";
 import { RawLines } from "./raw.js";
 import { Truth } from "./truth.js";
-import { Verbs, carriedNote } from "./verbs.js";
+import { carriedNote } from "./verbs.js";
 
 /** @param {{wide: boolean}} props */
 export function SessionScreen({ wide }) {
-  useEffect(() => () => forgetFolds(), []);
+  useEffect(() => () => {
+    forgetFolds();
+    forgetThreads();
+  }, []);
   const now = view.value;
   if (!now) {
     return html`<div class="screen">
@@ -56,7 +62,7 @@ function Head({ wide, session }) {
   return html`<header class="session-head"><${Back} wide=${wide} />
     <div class="grow"><h1 class="title cut"><${Text} of=${titleOf(session)} /></h1>
       <small class="soft row"><${Bars} session=${session} silent /><span class="cut">${levelWord(session)} · ${vendorName(report.vendor)} · <${Text} of=${session.host_name} /> ·${" "}
-        <span title=${report.cwd}><${Text} of=${folderName(report.cwd)} /></span>${report.git_branch ? html` · <${Text} of=${report.git_branch} />` : null}</span></small></div>
+        <span title=${visibleText(report.cwd ?? "")}><${Text} of=${folderName(report.cwd)} /></span>${report.git_branch ? html` · <${Text} of=${report.git_branch} />` : null}</span></small></div>
     <${StatePill} session=${session} asks=${open.length} />
     <button type="button" class="quiet details" onClick=${details}>${t("truth.open")}</button>
   </header>`;
@@ -177,22 +183,26 @@ function Beginning() {
   return html`<div>
     ${viewState.value === "kept" ? html`<p class="soft small centre">${t("session.kept_part")}</p>`
       : items.value.length ? html`<p class="soft small centre">${t("session.beginning")}</p>`
-      : html`<div class="state"><p>${t(now.session.report.rows ? "session.unread" : "session.empty")}</p></div>`}
+      : html`<${Nothing} report=${now.session.report} />`}
     ${now.fromCopy ? html`<p class="say-note">${t("session.from_copy")}</p>` : null}
     ${drift || (!items.value.length && now.session.report.rows) ? html`<${RawLines} id=${now.session.report.session_id} open=${!items.value.length} />` : null}
-    ${now.notices.map((word) => html`<p class="say-note">${known(`notice.${word}`) ? t(`notice.${word}`) : html`<${Text} of=${word} />`}</p>`)}
+    ${now.notices.filter((word) => word !== "source_gone" || !now.fromCopy).map((word) => html`<p class="say-note"><${Text} of=${noticeOf(word)} /></p>`)}
   </div>`;
 }
 
-/** Below the last item: what came with a verb, and the verbs themselves. */
+/** Why there is no item. @param {{report: any}} props */
+function Nothing({ report }) {
+  if (report.origin === "fork" && report.parent_session_id && !report.rows) {
+    return html`<div class="state"><p>${t("session.fork_empty")}</p>
+      <a class="button" href=${address("session", report.parent_session_id)}>${t("session.fork_source")}</a></div>`;
+  }
+  return html`<div class="state"><p>${t(report.rows ? "session.unread" : "session.empty")}</p></div>`;
+}
+
+/** Below the last item: what came with a verb. */
 function End() {
-  const session = view.value?.session;
-  if (!session) return null;
-  const note = carriedNote(session.report.session_id);
-  return html`<div class="end">
-    ${note ? html`<p class="say-note">${note}</p>` : null}
-    <${Verbs} session=${session} />
-  </div>`;
+  const note = carriedNote(openId.value);
+  return html`<div class="end">${note ? html`<p class="say-note">${note}</p>` : null}</div>`;
 }
 
 /** New items are read out politely; only those that came while the screen was open. @param {{rows: any[]}} props */

@@ -10,6 +10,7 @@ import { percent, t } from "../words/index.js";
 import { Bars, StatePill, folderName, levelWord, titleOf, vendorName } from "../parts/badge.js";
 import { Empty, Failed, Loading } from "../parts/states.js";
 import { Text, textNodes } from "../parts/text.js";
+import { visibleText } from "../parts/visible.js";
 import { Ago } from "../parts/when.js";
 
 // One search for the whole page: the list at the left and the screen show the same.
@@ -125,8 +126,8 @@ export function SessionList() {
       ${teamState.value === "loading" ? html`<${Loading} text=${t("loading.sessions")} />`
         : teamState.value === "failed" ? html`<${Failed} problem=${teamProblem.value} retry=${readTeam} />`
         : html`
-          ${grouped(sessions).map(([project, group]) => html`<section key=${project} aria-label=${folderName(project)}>
-            <h2 title=${project}><${Text} of=${folderName(project) || t("sessions.nowhere")} /></h2>
+          ${grouped(sessions).map(([project, group]) => html`<section key=${project} aria-label=${visibleText(folderName(project))}>
+            <h2 title=${visibleText(project)}><${Text} of=${folderName(project) || t("sessions.nowhere")} /></h2>
             ${group.map((session) => html`<${SessionRow} key=${session.report.session_id} session=${session} />`)}</section>`)}
           ${sessions.length ? null : html`<${Empty} text=${t(Object.keys(wanted).length ? "sessions.none" : "sessions.empty")}>
             ${Object.keys(wanted).length ? null : html`<a class="button" href=${address("new")}>${t("inbox.start")}</a>`}<//>`}

@@ -1,11 +1,12 @@
 // What is true of a session: its level and rung with the evidence, and what can and cannot be done here.
 
 import { html } from "../lib.js";
-import { team, view } from "../state/live.js";
+import { team } from "../state/live.js";
 import { asks } from "../state/inbox.js";
 import { address } from "../state/route.js";
 import { known, number, size, t } from "../words/index.js";
 import { Abilities, Bars, levelWord, titleOf } from "../parts/badge.js";
+import { fromHost, noticeOf } from "../parts/from_host.js";
 import { RawLines } from "./raw.js";
 import { Text } from "../parts/text.js";
 import { Ago } from "../parts/when.js";
@@ -20,9 +21,9 @@ export function Truth({ session, bare }) {
   return html`<div class="truth">
     ${bare ? html`<${Bars} session=${session} />` : html`<div class="row"><${Bars} session=${session} silent /><h2 class="title">${levelWord(session)}</h2></div>`}
     <p class="soft small">${t(known(`rung.${rung}`) ? `rung.${rung}` : "rung.file")}</p>
-    ${report.evidence ? html`<p class="soft small">${t("truth.evidence")} <${Text} of=${report.evidence} /></p>` : null}
+    ${report.evidence && !holder ? html`<p class="soft small">${t("truth.evidence")} <${Text} of=${fromHost(report.evidence)} /></p>` : null}
     ${report.proof_at ? html`<p class="soft small">${t("truth.seen")} <${Ago} at=${report.proof_at} />.</p>` : null}
-    ${holder ? html`<p class="soft small">${t("truth.holder", { program: holder.program, pid: String(holder.pid) })} <${Ago} at=${holder.since} />. <${Text} of=${holder.evidence ?? ""} /></p>` : null}
+    ${holder ? html`<p class="soft small">${t("truth.holder", { program: holder.program, pid: String(holder.pid) })} <${Ago} at=${holder.since} />.${holder.evidence ? html` ${t("truth.evidence")} <${Text} of=${fromHost(holder.evidence)} />` : null}</p>` : null}
     ${session.host_here ? null : html`<p class="soft small">${t("truth.away", { host: session.host_name })} <${Ago} at=${session.host_seen_at} />.</p>`}
     <h2>${t("truth.can")}</h2>
     <${Abilities} session=${session} />
@@ -42,8 +43,7 @@ export function Truth({ session, bare }) {
       ${parent ? html`<tr><td class="soft">${t(report.origin === "quote" ? "truth.quote_of" : "truth.fork_of")}</td><td><a href=${address("session", report.parent_session_id)}><${Text} of=${titleOf(parent)} /></a></td></tr>` : null}
     </tbody></table>
     ${report.drift && report.drift !== "none" ? html`<p class="say-note">${t("truth.drift")}</p>` : null}
-    ${(report.notices ?? []).map((/** @type {string} */ word) => html`<p class="say-note">${known(`notice.${word}`) ? t(`notice.${word}`) : html`<${Text} of=${word} />`}</p>`)}
-    ${view.value?.fromCopy ? html`<p class="say-note">${t("session.from_copy")}</p>` : null}
+    ${(report.notices ?? []).map((/** @type {string} */ word) => html`<p class="say-note"><${Text} of=${noticeOf(word)} /></p>`)}
     <${RawLines} id=${report.session_id} />
   </div>`;
 }

@@ -5,8 +5,9 @@ import { place, post } from "../door.js";
 import { readView, team } from "../state/live.js";
 import { address, go } from "../state/route.js";
 import { t } from "../words/index.js";
-import { ability, reason, vendorName } from "../parts/badge.js";
+import { ability, vendorName } from "../parts/badge.js";
 import { Dialog, closeDialog, showDialog } from "../parts/dialog.js";
+import { fromHost } from "../parts/from_host.js";
 import { Failed } from "../parts/states.js";
 import { Text } from "../parts/text.js";
 
@@ -17,8 +18,14 @@ const carried = signal(/** @type {Map<string, any>} */ (new Map()));
 export function carriedNote(id) {
   const told = carried.value.get(id);
   if (!told) return null;
-  return html`<span>${t(`verb.${told.verb}.done`)} <${Text} of=${told.carried ?? ""} />
-    ${(told.not_carried ?? []).map((/** @type {string} */ what) => html`<br />${t("verb.left")} <${Text} of=${what} />`)}</span>`;
+  return html`<span>${t(`verb.${told.verb}.done`)} <${Text} of=${fromHost(told.carried ?? "")} />
+    ${(told.not_carried ?? []).map((/** @type {string} */ what) => html`<br />${t("verb.left")} <${Text} of=${fromHost(what)} />`)}</span>`;
+}
+
+/** What came with the last verb is no news any more once the person writes on. @param {string} id */
+export function forgetCarried(id) {
+  const next = new Map(carried.value);
+  if (next.delete(id)) carried.value = next;
 }
 
 /** @param {any} told the door's `Carried` */
@@ -51,14 +58,14 @@ export function Verbs({ session }) {
   const carry = ability(session, "continue");
   const fork = ability(session, "fork");
   const quote = ability(session, "quote");
+  if (!owned && !carry.can && !fork.can && !quote.can) return null;
   return html`<div class="verbs">
-    <div class="row wrap">
+    <div class="row">
       ${!owned && carry.can ? html`<button type="button" disabled=${Boolean(busy)} onClick=${() => run("continue")}>${t(busy === "continue" ? "verb.busy" : "verb.continue")}</button>` : null}
       ${fork.can ? html`<button type="button" disabled=${Boolean(busy)} onClick=${() => run("fork")}>${t(busy === "fork" ? "verb.busy" : "verb.fork")}</button>` : null}
       ${quote.can ? html`<button type="button" disabled=${Boolean(busy)} onClick=${() => showDialog(() => html`<${QuoteDialog} session=${session} />`)}>${t("verb.quote")}</button>` : null}
       ${owned ? html`<button type="button" disabled=${Boolean(busy)} onClick=${() => run("release")}>${t(busy === "release" ? "verb.busy" : "verb.release")}</button>` : null}
     </div>
-    ${!owned && !carry.can ? html`<p class="soft small">${t("verb.no_continue")} ${reason(carry)}</p>` : null}
     ${problem ? html`<${Refused} problem=${problem} />` : null}
   </div>`;
 }

@@ -20,13 +20,15 @@ export const OUTBOX_MAX = 50;
 
 export const MARKDOWN_CHARS_MAX = 120_000;
 export const MARKDOWN_DEPTH_MAX = 24;
+export const TYPED_CHARS_FOLDED = 1200;
 export const OUTPUT_LINES_FOLDED = 14;
 export const OUTPUT_CHARS_STEP = 120_000;
 export const DIFF_LINES_FOLDED = 24;
 export const RAW_LINES_PAGE = 100;
-export const THREAD_ITEMS_STEP = 100;
+export const THREAD_ITEMS_PAGE = 100;
 export const ECHO_LOOK_BACK = 60;
 export const FIND_PAGES_MAX = 25;
 
 export const PAIRING_POLL_MS = 1_500;
+export const DEVICE_NAME_CHARS_MAX = 60;
 export const SECOND_PRESS_MS = 4_000;

@@ -25,6 +25,7 @@ const tag = computed(() => globalThis.navigator?.languages?.find((one) => one.st
 
 const plural = computed(() => new Intl.PluralRules(tag.value));
 const whole = computed(() => new Intl.NumberFormat(tag.value));
+const list = computed(() => new Intl.ListFormat(tag.value));
 const relative = computed(() => new Intl.RelativeTimeFormat(tag.value, { numeric: "auto", style: "narrow" }));
 const clock = computed(() => new Intl.DateTimeFormat(tag.value, { hour: "2-digit", minute: "2-digit" }));
 const day = computed(() => new Intl.DateTimeFormat(tag.value, { dateStyle: "medium", timeStyle: "short" }));
@@ -53,6 +54,9 @@ export function t(key, values = {}) {
 
 /** Whether there is a sentence for `key`. @param {string} key */
 export const known = (key) => key in TABLES.en;
+
+/** "a, b and c". @param {string[]} parts */
+export const listed = (parts) => list.value.format(parts);
 
 /** @param {number} value */
 export const number = (value) => whole.value.format(value);

@@ -1,0 +1,140 @@
+"""Law 11: what a key may not read answers exactly like what does not exist.
+
+Every endpoint of the door that names a thing in its path is tried, those that come later too: once with the id of
+a thing that is there and that the key may not read, once with an id of the same form that nobody has.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ekiden.client.client import Client
+from ekiden.hub.wiring import ENDPOINTS
+from ekiden.kernel.door import Endpoint
+from ekiden.kernel.errors import EkidenError
+from ekiden.kernel.ids import Prefix, new_id
+from ekiden.sessions.wire import Approval, ApprovalOption, FeedApproval, FeedTurn
+from sessions.door import House, open_house
+
+pytestmark = pytest.mark.anyio
+
+BODIES: dict[str, Any] = {
+    "POST /v1/sessions/{session_id}/messages": {"text": "hello"},
+    "POST /v1/sessions/{session_id}/interrupt": {"turn_id": "trn_00000000000000000001"},
+    "POST /v1/sessions/{session_id}/quote": {"vendor": "demo"},
+    "POST /v1/approvals/{approval_id}/answer": {"option": "yes", "digest": "d"},
+    "POST /v1/hosts/{host_id}/answers": {"request_id": "req_1", "ok": True},
+    "POST /v1/hosts/{host_id}/feed": {"entries": []},
+    "PUT /v1/hosts/{host_id}": {"name": "x", "platform": "linux", "ekiden_version": "0"},
+}
+
+
+async def answer_of(client: Client, endpoint: Endpoint, path: str) -> tuple[Any, ...]:
+    """(status, code, message, hint, details) of a refusal, or the answer itself."""
+    body = BODIES.get(f"{endpoint.method} {endpoint.path}", {})
+    try:
+        match endpoint.method:
+            case "GET":
+                return ("answered", await client.get_bytes(path))
+            case "POST":
+                return ("answered", await client.post(path, body))
+            case "PUT":
+                return ("answered", await client.put(path, body))
+            case "DELETE":
+                return ("answered", await client.delete(path))
+            case other:
+                raise AssertionError(other)
+    except EkidenError as error:
+        return (error.status, error.code, error.message, error.hint, error.details)
+
+
+async def things_of(house: House) -> dict[str, str]:
+    """One thing of each kind that a path may name, by the name of its parameter."""
+    async with house.host() as host:
+        session_id = await host.session("hidden", title="a hidden title")
+        await host.tell(
+            FeedTurn(session_id, "trn_00000000000000000001", "running"),
+            FeedApproval(
+                Approval(
+                    approval_id=new_id(Prefix.APPROVAL),
+                    session_id=session_id,
+                    turn_id="trn_00000000000000000001",
+                    question="run_command",
+                    title="Run?",
+                    tool="sh",
+                    options=(ApprovalOption("yes", "Yes", "allow_once"),),
+                    digest="d",
+                )
+            ),
+        )
+        message = await house.owner.post(f"/v1/sessions/{session_id}/messages", {"text": "a hidden word"})
+        view = await house.owner.get(f"/v1/sessions/{session_id}")
+        pairing = await house.owner.post("/v1/pairings", {"name": "hidden"})
+        keys = await house.owner.get("/v1/keys")
+        return {
+            "session_id": session_id,
+            "host_id": host.host_id,
+            "approval_id": view["approvals"][0]["approval_id"],
+            "message_id": message["message_id"],
+            "item_id": "itm_1",
+            "pairing_id": pairing["pairing_id"],
+            "key_id": next(key["key_id"] for key in keys["keys"] if key["name"] == "Workstation"),
+        }
+
+
+PREFIXES = {
+    "session_id": Prefix.SESSION,
+    "host_id": Prefix.HOST,
+    "approval_id": Prefix.APPROVAL,
+    "message_id": Prefix.MESSAGE,
+    "pairing_id": Prefix.PAIRING,
+    "key_id": Prefix.KEY,
+}
+NAMING = [endpoint for endpoint in ENDPOINTS if "{" in endpoint.path]
+
+
+async def test_law_11_every_endpoint_answers_alike_for_what_is_hidden_and_what_is_not_there(
+    tmp_path: Path,
+) -> None:
+    """For a key that may read another session only, and for one that may do nothing at all."""
+    assert len(NAMING) >= 15
+    async with open_house(tmp_path) as house:
+        things = await things_of(house)
+        elsewhere = {f"session:{new_id(Prefix.SESSION)}": ["read", "steer", "approve", "start"]}
+        for name, permissions in (("neighbour", elsewhere), ("bystander", {"host:hos_nobody": ["read"]})):
+            stranger = await house.device(name, permissions)
+            for endpoint in NAMING:
+                names = re.findall(r"\{(\w+)\}", endpoint.path)
+                hidden = endpoint.path.format_map(things)
+                missing = endpoint.path.format_map(
+                    {name: new_id(PREFIXES[name]) if name in PREFIXES else "itm_1" for name in names}
+                )
+                told = await answer_of(stranger, endpoint, hidden)
+                assert told == await answer_of(stranger, endpoint, missing), (endpoint.method, endpoint.path)
+                assert told[0] in (403, 404), (endpoint.method, endpoint.path, told)
+
+
+async def test_law_11_lists_streams_and_searches_hold_no_word_of_what_is_hidden(tmp_path: Path) -> None:
+    """No count, title or snippet leaks; a stream that asks for a hidden topic brings nothing of it."""
+    async with open_house(tmp_path) as house:
+        things = await things_of(house)
+        async with house.host("Other") as host:
+            seen = await host.session("shown", title="a title that may be read")
+            stranger = await house.device("stranger", {"team": ["read"], f"session:{seen}": ["read"]})
+            listed = await stranger.get("/v1/sessions")
+            assert [session["report"]["session_id"] for session in listed["sessions"]] == [seen]
+            assert listed["total"] == 1
+            host.answers["search"] = lambda arguments: {"hits": []}
+            said = await stranger.get_bytes("/v1/search", text="hidden") + await stranger.get_bytes("/v1/inbox")
+            topics = f"team,session:{seen},session:{things['session_id']}"
+            async with stranger.stream(topics, after=f"{listed['cursor'].split('.')[0]}.0") as stream:
+                async for frame in stream:
+                    if frame.kind != "stream.hello":
+                        said += msgspec.json.encode(frame)
+                    if frame.topic == f"session:{seen}":
+                        break
+            for word in (b"hidden", things["session_id"].encode(), things["approval_id"].encode()):
+                assert word not in said
