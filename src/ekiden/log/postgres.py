@@ -324,7 +324,11 @@ class PostgresLog:
             try:
                 connection = await connect(self._url)
                 await declare_present(connection, self._schema)
+                tidied_at = 0.0
                 while True:
+                    if self._loop.time() - tidied_at >= limits.LOG_DATABASE_TIDY_S:
+                        tidied_at = self._loop.time()
+                        await self._tidy(connection)
                     for team_id, head in [tuple(row.values()) for row in await connection.fetch(own("heads"))]:
                         self._woken(team_id, head, sure=True)
                     if self._connections.away:
@@ -339,6 +343,14 @@ class PostgresLog:
                 if connection is not None:
                     await end(connection)
             await asyncio.sleep(limits.LOG_DATABASE_RETRY_S_MAX)
+
+    async def _tidy(self, connection: Connection) -> None:
+        """Drops answers that are too old to be asked for, some at a time, and traces of nodes that are gone.
+        Several nodes may do so at once: what one has dropped, the next does not find."""
+        now_s = int(self._clock.now())
+        await connection.execute(own("forget_batches"), now_s - limits.LOG_TRACES_KEPT_S)
+        before = now_s - limits.COMMAND_ANSWERS_KEPT_S
+        await connection.execute(own("forget_commands"), before, limits.LOG_FORGET_ROWS_MAX)
 
     # Asking
 
