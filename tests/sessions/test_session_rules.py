@@ -294,27 +294,37 @@ def report(state: SessionState, turn_id: str = "", **fields: object) -> SessionR
 def test_an_interrupt_is_for_the_turn_that_was_seen() -> None:
     """Another turn, or none, is a conflict that names what runs now; a second wish is the first one's."""
     running = Turn("trn_2", TurnState.RUNNING)
-    asked = rules.decide_interrupt(running, report(SessionState.RUNNING, "trn_2"), "trn_2", PHONE)
+    runs = report(SessionState.RUNNING, "trn_2")
+    asked = rules.decide_interrupt(running, running, runs, "trn_2", PHONE)
     assert asked is not None
     assert asked.interrupt_by == "Phone"
-    assert rules.decide_interrupt(asked, report(SessionState.RUNNING, "trn_2"), "trn_2", DESK) is None
+    assert rules.decide_interrupt(asked, asked, runs, "trn_2", DESK) is None
     with pytest.raises(Conflict) as refused:
-        rules.decide_interrupt(running, report(SessionState.RUNNING, "trn_2"), "trn_1", PHONE)
+        rules.decide_interrupt(running, None, runs, "trn_1", PHONE)
     assert refused.value.details["turn_id"] == "trn_2"
     for turn_id in ("trn_2", ""):
         with pytest.raises(Conflict):
-            rules.decide_interrupt(None, report(SessionState.IDLE, "trn_2"), turn_id, PHONE)
+            rules.decide_interrupt(None, None, report(SessionState.IDLE, "trn_2"), turn_id, PHONE)
 
 
-def test_a_turn_lost_long_ago_does_not_stand_for_the_one_that_runs_now() -> None:
-    """The host's report names the turn where the hub has heard of it only there."""
-    old = Turn("trn_1", TurnState.LOST)
+def test_a_turn_that_only_the_report_names_can_be_stopped() -> None:
+    """The host's report names the turn where the hub has heard of it only there; a turn that ended is over."""
     now = report(SessionState.RUNNING, "trn_2")
-    asked = rules.decide_interrupt(old, now, "trn_2", PHONE)
+    asked = rules.decide_interrupt(None, None, now, "trn_2", PHONE)
     assert asked is not None
-    assert asked.turn_id == "trn_2"
+    assert (asked.turn_id, asked.state) == ("trn_2", TurnState.RUNNING)
     with pytest.raises(Conflict):
-        rules.decide_interrupt(old, now, "trn_1", PHONE)
+        rules.decide_interrupt(None, Turn("trn_1", TurnState.LOST), now, "trn_1", PHONE)
+    with pytest.raises(Conflict):
+        rules.decide_interrupt(None, Turn("trn_2", TurnState.COMPLETED), now, "trn_2", PHONE)
+
+
+@pytest.mark.parametrize("seen", [None, Turn("trn_1", TurnState.LOST)])
+def test_a_wish_to_stop_a_lost_turn_does_not_make_it_run(seen: Turn | None) -> None:
+    """Only its own runtime can prove that it runs again."""
+    asked = rules.decide_interrupt(None, seen, report(SessionState.LOST, "trn_1"), "trn_1", PHONE)
+    assert asked is not None
+    assert asked.state is TurnState.LOST
 
 
 def test_what_a_session_cannot_do_is_refused_with_the_hosts_reason() -> None:

@@ -16,7 +16,6 @@ import logging
 import os
 import time
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,12 @@ from ekiden.host import processes
 from ekiden.host.catalogue import Catalogue
 from ekiden.host.environment import runtime_environment
 from ekiden.host.outbox import Outbox
-from ekiden.host.owned import Owned, forget_asked, forget_turn
+from ekiden.host.owned import Owned
 from ekiden.host.pages import Pages
 from ekiden.host.placing import Placing
 from ekiden.host.quoting import extract_of
-from ekiden.host.sessions import Ownership, Tracked
+from ekiden.host.recovery import TOLD_S, Recovery
+from ekiden.host.sessions import Tracked
 from ekiden.host.store import Store
 from ekiden.kernel.clock import iso
 from ekiden.kernel.errors import (
@@ -55,7 +55,6 @@ from ekiden.sessions.wire import (
     Approval,
     Carried,
     FeedApprovalEnd,
-    FeedTurn,
     InterruptAsked,
     Quote,
     StartSession,
@@ -64,7 +63,6 @@ from ekiden.transcript.items import Item, ItemKind, Role
 from ekiden.vendors.port import Begin, Runtime, Vendor
 
 _log = logging.getLogger(__name__)
-_TOLD_S = 10.0
 
 
 class Supervisor:
@@ -87,16 +85,16 @@ class Supervisor:
         self._store = store
         self._pages = pages
         self._idle_s = idle_s
-        self._survivor_s = survivor_s
         self._owned: dict[str, Owned] = {}
         self._starting = 0
         self._locks: dict[str, asyncio.Lock] = {}
         self._run_ids: set[str] = set()
-        self._survivors: dict[str, asyncio.Task[None]] = {}
-        """By session id: the end of what a crash left alive."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ready = asyncio.Event()
         self.closing = False
+        self.recovery = Recovery(
+            self._run_ids, self.spawn, catalogue=catalogue, outbox=outbox, store=store, survivor_s=survivor_s
+        )
         self.placing = Placing(self, catalogue=catalogue, outbox=outbox, store=store)
 
     # What is ours
@@ -133,87 +131,14 @@ class Supervisor:
         if not task.cancelled() and task.exception() is not None:
             _log.error("%s failed.", task.get_name(), exc_info=task.exception())
 
-    # After a start of the host
-
     async def recover(self) -> None:
-        """Takes up what an earlier run of this host has left: survivors, owned sessions, open questions."""
-        runs, owned, asked = await asyncio.to_thread(self._store.read, _left_over)
-        self._run_ids.update(run["run_id"] for run in runs)
-        tagged = await asyncio.to_thread(processes.tagged)
-        by_session: dict[str, list[str]] = {}
-        for run in runs:
-            if run["vendor"] in self._catalogue.vendors and run["run_id"] in tagged:
-                tracked = self._catalogue.tracked(run["vendor"], run["native_id"])
-                by_session.setdefault(tracked.session_id, []).append(run["run_id"])
-            else:
-                self._run_over(run["run_id"])
-        for session_id, run_ids in by_session.items():
-            self._survivors[session_id] = self.spawn(self._end_survivors(run_ids), "ending survivors")
-        for row in owned:
-            if row["vendor"] not in self._catalogue.vendors:
-                continue
-            tracked = self._catalogue.tracked(row["vendor"], row["native_id"])
-            tracked.origin, tracked.parent_session_id = row["origin"], row["parent"]
-            tracked.cwd, tracked.model = row["cwd"], row["model"]
-            tracked.title = tracked.title or row["title"]
-            if not row["released"]:
-                tracked.ownership = Ownership()
-            if row["turn_id"]:
-                self.spawn(self._lost_turn(tracked, row["turn_id"]), "telling of a lost turn")
-            self._outbox.changed(tracked)
-        for row in asked:
-            approval_id = str(row["approval_id"])
-            self._outbox.put(
-                FeedApprovalEnd(approval_id, "withdrawn", "Ekiden was started anew meanwhile."),
-                partial(forget_asked, self._store, approval_id),
-            )
+        """Takes up what an earlier run of this host has left; nothing is started before."""
+        await self.recovery.run()
         self._ready.set()
 
-    async def _end_survivors(self, run_ids: list[str]) -> None:
-        deadline = time.monotonic() + self._survivor_s
-
-        def alive() -> dict[int, processes.Process]:
-            tagged = processes.tagged()
-            return {
-                pid: one for run_id in run_ids for pid, one in tagged.get(run_id, {}).items() if pid != os.getpid()
-            }
-
-        while time.monotonic() < deadline and await asyncio.to_thread(alive):  # noqa: ASYNC110 (other processes)
-            await asyncio.sleep(0.25)
-        left = await asyncio.to_thread(processes.end_all, alive)
-        if left:
-            _log.warning("Left over from before: %s", ", ".join(process.name for process in left))
-        for run_id in run_ids:
-            self._run_over(run_id)
-
-    async def _lost_turn(self, tracked: Tracked, turn_id: str) -> None:
-        """A turn ran when the host stopped: it is lost until its file says how it ended."""
-        self._outbox.put(
-            FeedTurn(tracked.session_id, turn_id, "lost", "Ekiden stopped while this turn ran.", iso(time.time()))
-        )
-        await self.survivors_gone(tracked.session_id)
-        self._outbox.grew_file(tracked)
-        await self._outbox.drained(_TOLD_S)
-        ended = not tracked.facts.turn_open
-        self._outbox.put(
-            FeedTurn(
-                tracked.session_id,
-                turn_id,
-                "completed" if ended else "failed",
-                "" if ended else "Its program ended with Ekiden before the turn was done.",
-            ),
-            lambda: forget_turn(self._store, tracked, turn_id),
-        )
-
     async def survivors_gone(self, session_id: str) -> None:
-        survivors = self._survivors.get(session_id)
-        if survivors is not None:
-            await asyncio.shield(survivors)
-
-    def _run_over(self, run_id: str) -> None:
-        self._store.write(
-            lambda connection: connection.execute("UPDATE runs SET ended = 1 WHERE run_id = ?", (run_id,))
-        )
+        """Returns once nothing of an earlier run writes the session any more."""
+        await self.recovery.survivors_gone(session_id)
 
     # Verbs
 
@@ -329,7 +254,7 @@ class Supervisor:
         self, tracked: Tracked, verb: str, carried: str = "", not_carried: tuple[str, ...] = ()
     ) -> Carried:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._outbox.told(tracked), _TOLD_S)
+            await asyncio.wait_for(self._outbox.told(tracked), TOLD_S)
         return Carried(session_id=tracked.session_id, verb=verb, carried=carried, not_carried=not_carried)
 
     async def _first_message(self, owned: Owned, request_id: str, text: str) -> None:
@@ -350,7 +275,7 @@ class Supervisor:
             owned = self.owned(tracked.session_id)
             if owned is not None:
                 return owned
-            await self.survivors_gone(tracked.session_id)
+            await self.recovery.survivors_gone(tracked.session_id)
             await self._refuse_if_held(tracked)
             row = tracked.row
             if row is not None and row.gone_at:
@@ -404,7 +329,7 @@ class Supervisor:
             await self._started(runtime, vendor)
         except BaseException:
             await asyncio.to_thread(processes.end_all, lambda: processes.of_run(run_id))
-            self._run_over(run_id)
+            self.recovery.run_over(run_id)
             raise
         finally:
             self._starting -= 1
@@ -597,16 +522,3 @@ def _folder(text: str) -> Path:
 
 def _title(tracked: Tracked) -> str:
     return tracked.title or tracked.facts.title or tracked.facts.first_prompt
-
-
-def _left_over(connection: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
-    def rows(query: str) -> list[dict[str, Any]]:
-        cursor = connection.execute(query)
-        names = [column[0] for column in cursor.description]
-        return [dict(zip(names, values, strict=True)) for values in cursor]
-
-    return (
-        rows("SELECT * FROM runs WHERE NOT ended"),
-        rows("SELECT * FROM owned"),
-        rows("SELECT approval_id, session_id FROM asked"),
-    )

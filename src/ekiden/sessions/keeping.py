@@ -240,16 +240,10 @@ async def load_turn(reading: Reading, session_id: str, turn_id: str) -> Turn | N
     )
 
 
-async def turn_in_motion(reading: Reading, session_id: str) -> Turn | None:
-    """The session's turn that runs, else the newest one that was lost, else None."""
-    row = await reading.row("sessions.turn_in_motion", team_id=reading.team_id, session_id=session_id)
-    return _turn_of(row)
-
-
 async def running_turn(reading: Reading, session_id: str) -> Turn | None:
     """The session's one running turn, or None."""
-    turn = await turn_in_motion(reading, session_id)
-    return turn if turn is not None and turn.state is TurnState.RUNNING else None
+    row = await reading.row("sessions.running_turn", team_id=reading.team_id, session_id=session_id)
+    return _turn_of(row)
 
 
 async def put_turn(tx: Transaction, session_id: str, turn: Turn, seq: int) -> None:

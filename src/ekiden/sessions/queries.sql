@@ -154,11 +154,11 @@ ORDER BY s.session_id;
 SELECT turn_id, state, reason, proof_at, interrupt_by FROM turns
 WHERE team_id = :team_id AND session_id = :session_id AND turn_id = :turn_id;
 
--- name: turn_in_motion
--- The newest turn of a session that runs or was lost, a running one first; or nothing.
+-- name: running_turn
+-- The one turn of a session that runs; or nothing.
 SELECT turn_id, state, reason, proof_at, interrupt_by FROM turns
-WHERE team_id = :team_id AND session_id = :session_id AND state IN ('running', 'lost')
-ORDER BY state DESC, seq DESC LIMIT 1;
+WHERE team_id = :team_id AND session_id = :session_id AND state = 'running'
+ORDER BY seq DESC LIMIT 1;
 
 -- name: newest_turn
 -- The turn of a session that began last; or nothing.

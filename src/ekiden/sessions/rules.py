@@ -391,26 +391,29 @@ def proven_turn(lost: Turn) -> Turn:
     return replace(lost, state=TurnState.RUNNING, reason="")
 
 
-def decide_interrupt(turn: Turn | None, report: SessionReport, turn_id: str, by: Person) -> Turn | None:
+def decide_interrupt(
+    running: Turn | None, seen: Turn | None, report: SessionReport, turn_id: str, by: Person
+) -> Turn | None:
     """A person wants the turn that they see to stop; `None` if that was asked before.
 
     Args:
-        turn: the session's newest turn that has not ended, if the hub has one.
+        running: the session's running turn, if the hub has one.
+        seen: what the hub has of the turn `turn_id`.
 
     Raises:
         Conflict: another turn runs by now, or none; or the session cannot be interrupted.
     """
     in_motion = report.state in (SessionState.RUNNING, SessionState.WAITING, SessionState.LOST)
-    now = report.turn_id if in_motion else ""
-    if turn is not None and turn.state is TurnState.RUNNING:
-        now = turn.turn_id
+    now = running.turn_id if running is not None else report.turn_id if in_motion else ""
+    if now == turn_id and seen is not None and seen.state not in (TurnState.RUNNING, TurnState.LOST):
+        now = ""
     if now != turn_id or not now:
         raise Conflict(
             "Another turn runs by now." if now else "No turn runs.", turn_id=now, state=report.state.value
         )
     refuse_unable(report, "interrupt")
-    known = turn if turn is not None and turn.turn_id == turn_id else None
-    known = known or Turn(turn_id, TurnState.RUNNING, proof_at=report.proof_at)
+    reported = TurnState.LOST if report.state is SessionState.LOST else TurnState.RUNNING
+    known = seen or Turn(turn_id, reported, proof_at=report.proof_at)
     if known.interrupt_by:
         return None
     return replace(known, interrupt_by=by.name or by.id)

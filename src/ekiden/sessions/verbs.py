@@ -17,14 +17,15 @@ from ekiden.sessions.keeping import (
     load_host,
     load_message,
     load_session,
+    load_turn,
     lose_runtime,
     put_turn,
+    running_turn,
     session_topic,
     tell_approval,
     tell_host,
     tell_message,
     tell_session,
-    turn_in_motion,
 )
 from ekiden.sessions.rules import (
     Person,
@@ -200,11 +201,11 @@ async def ask_interrupt(tx: Transaction, session_id: str, turn_id: str, *, actor
         Conflict: another turn runs by now (details say which), none does, or it cannot be interrupted.
     """
     kept = await _session(tx, session_id)
-    turn = await turn_in_motion(tx, session_id)
-    asked = decide_interrupt(turn, kept.report, turn_id, _person(actor))
+    seen = await load_turn(tx, session_id, turn_id)
+    asked = decide_interrupt(await running_turn(tx, session_id), seen, kept.report, turn_id, _person(actor))
     if asked is None:
-        assert turn is not None
-        return InterruptAsked(session_id=session_id, turn_id=turn_id, by=turn.interrupt_by)
+        assert seen is not None
+        return InterruptAsked(session_id=session_id, turn_id=turn_id, by=seen.interrupt_by)
     answer = InterruptAsked(session_id=session_id, turn_id=turn_id, by=asked.interrupt_by)
     seq = tx.append(
         "turn.interrupt_asked",
