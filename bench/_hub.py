@@ -187,10 +187,10 @@ def report(host_id: str, number: int) -> SessionReport:
     )
 
 
-async def _serve(home: str, sessions: int) -> None:
+async def _serve(home: str, sessions: int, database_url: str = "") -> None:
     settings = Settings(Path(home), port=0)
     queries = joined(*(room_queries(room) for room in ROOMS))
-    log = await open_log(str(settings.database), clock=_CLOCK, queries=queries)
+    log = await open_log(database_url or str(settings.database), clock=_CLOCK, queries=queries)
     team_id, key = await open_home(log, _CLOCK)
     gate = AccessGate(log, _CLOCK)
     in_memory = InMemory()
@@ -272,11 +272,12 @@ class Served:
 
 
 @contextlib.contextmanager
-def a_hub(sessions: int = 1) -> Iterator[Served]:
-    """A hub on a data folder of its own, on the disk that holds the temporary files."""
+def a_hub(sessions: int = 1, database_url: str = "") -> Iterator[Served]:
+    """A hub on a data folder of its own, on the disk that holds the temporary files, or with its log in
+    Postgres."""
     with tempfile.TemporaryDirectory(prefix="ekiden-bench-") as home:
         process = subprocess.Popen(
-            [sys.executable, __file__, str(Path(home) / "data"), str(sessions)],
+            [sys.executable, __file__, str(Path(home) / "data"), str(sessions), database_url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -302,4 +303,4 @@ def clean_environment() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve(sys.argv[1], int(sys.argv[2])))
+    uvloop.run(_serve(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

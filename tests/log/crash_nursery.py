@@ -13,9 +13,11 @@ import sys
 from typing import Any
 
 from ekiden.kernel.clock import SystemClock
+from ekiden.log import postgres_open
 from ekiden.log.open import open_log
 from ekiden.log.port import Actor, Command
 
+assert postgres_open  # imported before the fork, as all is
 CALLERS = 16
 TEAM = "tem_1"
 WHO = Actor("pri_1")

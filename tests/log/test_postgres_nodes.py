@@ -342,7 +342,7 @@ async def test_what_cannot_be_opened_says_which_and_why_without_the_password(pos
 async def test_encryption_that_the_url_asks_for_is_not_left_away(postgres_url, clock):
     """This server has none: a url that requires it is refused, and one that prefers it is served."""
     async with by_network(postgres_url) as url:
-        with pytest.raises(Unavailable, match="127.0.0.1"):
+        with pytest.raises(Unavailable, match=r"127\.0\.0\.1"):
             await open_log(f"{url}?sslmode=require", clock=clock, queries=QUERIES)
         async with nodes(f"{url}?sslmode=prefer", clock, 1) as (log,):
             assert (await log.write(TEAM, appends())).seq == 1

@@ -33,14 +33,14 @@ def new_event(seq: int, kind: str, body: object, *, topics: Sequence[str], actor
             size=len(text),
             max=limits.EVENT_BODY_BYTES_MAX,
         )
-    chosen, _ = checked_topics(kind, tuple(topics))
+    chosen, _ = proper(kind, tuple(topics))
     if not (actor.name.isascii() and actor.name.isprintable()):
         actor = replace(actor, name=storable_text(actor.name))
     return Event(seq, kind, chosen, at, actor, text)
 
 
 @lru_cache(maxsize=4_096)
-def checked_topics(kind: str, topics: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+def proper(kind: str, topics: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """The topics, each once, and as one text. The same few come again and again.
 
     Raises:
@@ -53,6 +53,16 @@ def checked_topics(kind: str, topics: tuple[str, ...]) -> tuple[tuple[str, ...],
     if not (joined.isascii() and kind.isascii() and joined.isprintable() and kind.isprintable()):
         raise ValueError(f"kinds and topics are made here, in ASCII; not {kind!r} on {chosen!r}")
     return chosen, joined
+
+
+# Of many events few differ in these, so they are made once when they are read back.
+actor_of = lru_cache(maxsize=1_024)(Actor)
+
+
+@lru_cache(maxsize=4_096)
+def topics_of(on: str) -> tuple[str, ...]:
+    """An event's topics from the one text that they are stored as."""
+    return tuple(on.split(" "))
 
 
 def as_text(body: bytes) -> bytes:

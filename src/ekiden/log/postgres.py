@@ -25,9 +25,9 @@ from ekiden.kernel import limits
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.cursors import Cursor
 from ekiden.kernel.errors import Invalid, StoreNewer
-from ekiden.log.appending import LOG_TABLES, closing, running, too_many
+from ekiden.log.appending import LOG_TABLES, actor_of, closing, running, too_many, topics_of
 from ekiden.log.lock import DataLock
-from ekiden.log.port import Actor, Command, Event, Follower, Health, Question, Row, Verb, Written
+from ekiden.log.port import Command, Event, Follower, Health, Question, Row, Verb, Written
 from ekiden.log.postgres_connection import (
     Asked,
     Away,
@@ -324,7 +324,11 @@ class PostgresLog:
             try:
                 connection = await connect(self._url)
                 await declare_present(connection, self._schema)
+                tidied_at = 0.0
                 while True:
+                    if self._loop.time() - tidied_at >= limits.LOG_DATABASE_TIDY_S:
+                        tidied_at = self._loop.time()
+                        await self._tidy(connection)
                     for team_id, head in [tuple(row.values()) for row in await connection.fetch(own("heads"))]:
                         self._woken(team_id, head, sure=True)
                     if self._connections.away:
@@ -339,6 +343,14 @@ class PostgresLog:
                 if connection is not None:
                     await end(connection)
             await asyncio.sleep(limits.LOG_DATABASE_RETRY_S_MAX)
+
+    async def _tidy(self, connection: Connection) -> None:
+        """Drops answers that are too old to be asked for, some at a time, and traces of nodes that are gone.
+        Several nodes may do so at once: what one has dropped, the next does not find."""
+        now_s = int(self._clock.now())
+        await connection.execute(own("forget_batches"), now_s - limits.LOG_TRACES_KEPT_S)
+        before = now_s - limits.COMMAND_ANSWERS_KEPT_S
+        await connection.execute(own("forget_commands"), before, limits.LOG_FORGET_ROWS_MAX)
 
     # Asking
 
@@ -390,6 +402,6 @@ async def _events(
     else:
         rows = await connection.fetch(own("events_of_topics"), topics, team_id, after, limit)
     return [
-        Event(seq, kind, tuple(on.split(" ")), at, Actor(actor_id, actor_key, name), body.encode())
+        Event(seq, kind, topics_of(on), at, actor_of(actor_id, actor_key, name), body.encode())
         for seq, kind, on, at, actor_id, actor_key, name, body in [tuple(row.values()) for row in rows]
     ]

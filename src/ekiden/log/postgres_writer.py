@@ -25,7 +25,7 @@ import asyncpg
 from ekiden.kernel import limits
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.errors import EkidenError
-from ekiden.log.appending import as_text, encoded, new_event, reused, storable_text
+from ekiden.log.appending import as_text, encoded, new_event, proper, reused, storable_text
 from ekiden.log.port import Actor, Command, Event, Row, Verb, Written
 from ekiden.log.postgres_connection import (
     Asked,
@@ -168,7 +168,7 @@ async def _insert(connection: Connection, team_id: str, events: Sequence[Event])
                 team_id,
                 event.seq,
                 event.kind,
-                " ".join(event.topics),
+                proper(event.kind, event.topics)[1],
                 event.at,
                 event.actor.principal_id,
                 event.actor.key_id,

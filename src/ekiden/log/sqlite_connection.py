@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from ekiden.kernel import limits
 from ekiden.kernel.errors import EkidenError, Invalid, Unavailable
-from ekiden.log.port import Actor, Event, Row
+from ekiden.log.appending import actor_of, topics_of
+from ekiden.log.port import Event, Row
 from ekiden.log.queries import bound, room_queries
 
 T = TypeVar("T")
@@ -214,15 +215,6 @@ def _events_of_topics(count: int) -> str:
     )
 
 
-# Of many events few differ in these, so they are made once.
-_actor = lru_cache(maxsize=1_024)(Actor)
-
-
-@lru_cache(maxsize=4_096)
-def _topics(on: str) -> tuple[str, ...]:
-    return tuple(on.split(" "))
-
-
 def read_events(
     connection: sqlite3.Connection, team_id: str, after: int, topics: Sequence[str] | None, limit: int
 ) -> list[Event]:
@@ -237,7 +229,7 @@ def read_events(
             raise Invalid(f"At most {limits.STREAM_TOPICS_MAX} topics can be read at once.")
         rows = connection.execute(_events_of_topics(len(chosen)), (team_id, after, limit, *chosen))
     return [
-        Event(seq, kind, _topics(on), at, _actor(actor_id, actor_key, name), body.encode())
+        Event(seq, kind, topics_of(on), at, actor_of(actor_id, actor_key, name), body.encode())
         for seq, kind, on, at, actor_id, actor_key, name, body in rows
     ]
 

@@ -23,7 +23,7 @@ from typing import Any
 from ekiden.kernel import limits
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.errors import EkidenError
-from ekiden.log.appending import as_text, checked_topics, encoded, new_event, reused
+from ekiden.log.appending import as_text, encoded, new_event, proper, reused
 from ekiden.log.port import Actor, Command, Event, Row, Verb, Written
 from ekiden.log.sqlite_connection import (
     Queries,
@@ -248,7 +248,7 @@ class Writer:
                     team_id,
                     event.seq,
                     event.kind,
-                    checked_topics(event.kind, event.topics)[1],
+                    proper(event.kind, event.topics)[1],
                     event.at,
                     event.actor.principal_id,
                     event.actor.key_id,
