@@ -18,6 +18,7 @@ from ekiden.host.store import FileRow, Store, file_of, files, indexed_share, new
 from ekiden.host.unpacked import Opener
 from ekiden.host.words import terms_of
 from ekiden.kernel.errors import StoreNewer
+from ekiden.transcript.items import Item, ItemKind, Source
 
 from .line_vendor import LineVendor, item_id, row
 
@@ -277,3 +278,30 @@ def test_a_write_that_fails_spoils_no_other(store: Store) -> None:
     assert bad.exception() is not None
     names = store.read(lambda connection: connection.execute("SELECT name FROM facts_of_store").fetchall())
     assert json.dumps(names) == '[["a"], ["b"]]'
+
+
+def test_a_notice_that_only_the_end_gives_stands_before_its_row_in_the_copy(store: Store) -> None:
+    """Also where its row was kept long before, in a chunk of its own; places in all other chunks stay."""
+
+    def placed(start: int, *, notice: bool = False) -> copies.Placed:
+        source = Source("s.jsonl", 1 + start // 10, start, start if notice else start + 9)
+        kind = ItemKind.NOTICE if notice else ItemKind.MESSAGE
+        return copies.Placed(Item(f"{kind}{start}", kind, source, note="gap" if notice else ""), start)
+
+    for chunk in (0, 30, 60):
+        rows = [placed(chunk + line) for line in (0, 10, 20)]
+        store.write(lambda connection, rows=rows: copies.keep(connection, 1, 0, rows)).result()
+    late = [placed(30, notice=True), placed(50, notice=True), placed(90)]
+    for _ in range(2):
+        store.write(lambda connection: copies.keep(connection, 1, 0, late)).result()
+    shown: list[str] = []
+    place: tuple[int, int] | None = None
+    while True:
+        items, place = store.read(lambda connection, at=place: copies.kept_page(connection, 1, 0, at, 2))
+        shown = [item.id for item in items] + shown
+        if place is None:
+            break
+    kept = [f"message{start}" for start in range(0, 100, 10)]
+    assert shown == [*kept[:3], "notice30", *kept[3:5], "notice50", *kept[5:]]
+    found = store.read(lambda connection: copies.notices_between(connection, 1, 0, 30, 50, frozenset({"gap"})))
+    assert [one.start for one in found] == [30]

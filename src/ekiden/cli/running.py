@@ -10,13 +10,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 from ekiden import __version__
 from ekiden.cli.exit_codes import OK
+from ekiden.cli.host_keeper import TURNED_AWAY, kept
 from ekiden.cli.host_key import HostKey, host_key_at_hub, read_host_key, write_host_key
 from ekiden.cli.link import print_link
 from ekiden.cli.network_address import lan_address
@@ -32,6 +33,8 @@ from ekiden.kernel.clock import SystemClock
 from ekiden.kernel.errors import EkidenError, StoreHeld, Unauthenticated
 from ekiden.log.sqlite_files import make_private_folder
 from ekiden.vendors.demo.native import sessions_folder
+
+_log = logging.getLogger(__name__)
 
 
 class _VisibleFormatter(logging.Formatter):
@@ -83,14 +86,27 @@ async def _up(options: argparse.Namespace) -> int:
         host = None
         if not options.no_host:
             key = await _host_key(client, home)
-            host = await _start_host(stack, client.url, key, home, _own_name())
+            host = await _start_host(stack, client.url, key, home, _own_name(), _teller(screen, options))
         if not options.json:
             task = asyncio.create_task(_tell_who_asks(client, screen))
             stack.push_async_callback(_cancelled, task)
-        await _until_asked(ending, host)
+        try:
+            await _until_asked(ending, host)
+        except TURNED_AWAY as error:
+            _teller(screen, options)(
+                f"This computer's host is not let in any more ({error.message}); the hub goes on."
+            )
+            await ending.wait()
         if not options.json:
             screen.say("Ending; sessions and messages are kept.")
     return OK
+
+
+def _teller(screen: Screen, options: argparse.Namespace) -> Callable[[str], None]:
+    """Says a line to people; standard output has only data with `--json`."""
+    if getattr(options, "json", False):
+        return lambda line: _log.warning("%s", line)
+    return lambda line: screen.say(screen.style(line_of(line), "yellow"))
 
 
 async def _serve(home: Path, options: argparse.Namespace) -> Serving:
@@ -217,9 +233,9 @@ async def _host_key(client: Client, home: Path) -> HostKey:
 
 
 async def _start_host(
-    stack: AsyncExitStack, url: str, key: HostKey, home: Path, name: str
+    stack: AsyncExitStack, url: str, key: HostKey, home: Path, name: str, tell: Callable[[str], None]
 ) -> "asyncio.Task[None]":
-    """Starts this computer's host; it ends with `stack`."""
+    """Starts this computer's host, and again if it fails; it ends with `stack`."""
     from ekiden.host.main import Host, HostSettings, vendors_here
 
     environment = environment_of(home)
@@ -227,13 +243,13 @@ async def _start_host(
     settings = HostSettings(home=home, name=name, environment=environment, vendors=vendors_here(environment))
     client = Client(url, key.key)
     stack.push_async_callback(client.close)
-    task = asyncio.create_task(Host(settings, client, key.host_id).run())
+    task = asyncio.create_task(kept(lambda: Host(settings, client, key.host_id).run(), tell))
     stack.push_async_callback(_cancelled, task)
     return task
 
 
 async def _until_asked(ending: asyncio.Event, host: "asyncio.Task[None] | None") -> None:
-    """Waits for the signal; a host that ends by itself ends the program with its reason."""
+    """Waits for the signal; a host that cannot go on without a person ends the wait with its reason."""
     waiting = asyncio.create_task(ending.wait())
     try:
         await asyncio.wait([waiting, *([host] if host else [])], return_when=asyncio.FIRST_COMPLETED)
@@ -261,7 +277,9 @@ async def _host(options: argparse.Namespace) -> int:
     async with AsyncExitStack() as stack:
         async with Client(options.url, key.key) as client:
             await client.get("/v1/me")
-        host = await _start_host(stack, options.url, key, home, options.name or _own_name())
+        host = await _start_host(
+            stack, options.url, key, home, options.name or _own_name(), _teller(screen, options)
+        )
         screen.say(f"Connected to {line_of(options.url)} as {key.host_id}. End: Ctrl-C.")
         await _until_asked(ending, host)
     return OK

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ekiden.host.importing import peek_row
+from ekiden.host.importing import peek
 from ekiden.host.sessions import Followed, Tracked, session_id_of
-from ekiden.host.store import FileRow, Store, files, put_files, put_gone
+from ekiden.host.store import FileRow, Store, files, put_facts, put_files, put_gone
 from ekiden.host.tails import Tails
-from ekiden.host.unpacked import Opener
+from ekiden.host.unpacked import CUT_FRAME, Opener
 from ekiden.host.watch import Changes, Watcher
 from ekiden.kernel.clock import iso
+from ekiden.kernel.errors import NotFound
 from ekiden.kernel.limits import (
     OWNERS_CHECK_S,
     ROOTS_CHECK_S,
@@ -28,6 +29,7 @@ from ekiden.kernel.limits import (
     SWEEP_S,
     SWEEP_SHARE_MAX,
 )
+from ekiden.transcript.reading import Facts
 from ekiden.vendors.port import FoundFile, Owner, Vendor
 
 _log = logging.getLogger(__name__)
@@ -67,6 +69,8 @@ class Catalogue:
         self.by_id: dict[str, Tracked] = {}
         self.scanned = asyncio.Event()
         """Set after the first whole scan."""
+        self.faults: dict[tuple[str, str], str] = {}
+        """(vendor, what of its store) -> why that could not be looked for the last time."""
         self._store = store
         self._opener = opener
         self._changed = changed
@@ -137,6 +141,10 @@ class Catalogue:
         tracked = self.tracked(vendor, found.native_id)
         followed = tracked.followed(found.thread)
         earlier, followed.row = followed.row, row
+        if earlier is not None and earlier.path != row.path:
+            self._by_path.pop(earlier.path, None)
+        if earlier is not None and earlier.found() != found and not found.thread:
+            tracked.notices.discard(CUT_FRAME)
         if earlier is None and found.thread:
             self.tails.know(followed)
         if followed.tail is not None:
@@ -152,9 +160,14 @@ class Catalogue:
 
     async def run(self) -> None:
         """Scans, watches and checks until cancelled."""
+        work = (self._sweeps(), self._owners(), self._flushes(), self.tails.run())
+        tasks = [asyncio.ensure_future(one) for one in work]
         try:
-            await asyncio.gather(self._sweeps(), self._owners(), self._flushes(), self.tails.run())
+            await asyncio.gather(*tasks)
         finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._watcher.close()
 
     async def _sweeps(self) -> None:
@@ -207,19 +220,35 @@ class Catalogue:
         titles: dict[str, Mapping[str, str]] = {}
         fresh: list[Tracked] = []
         for vendor in self.vendors.values():
-            found = await asyncio.to_thread(_all_files, vendor)
-            titles[vendor.name] = await asyncio.to_thread(vendor.discovery.titles)
+            try:
+                found = await asyncio.to_thread(_all_files, vendor)
+                titles[vendor.name] = await asyncio.to_thread(vendor.discovery.titles)
+            except Exception as error:
+                self._store_failed(vendor, error, "sessions")
+                continue
+            self.faults.pop((vendor.name, "sessions"), None)
             fresh.extend(await self._scanned(vendor, found))
         for (vendor_name, native_id), tracked in self.sessions.items():
+            if vendor_name not in titles:
+                continue
             title = titles[vendor_name].get(native_id, "")
-            if title != tracked.title:
+            if title != tracked.title:  # what the session was given here is kept elsewhere, and shows through
                 tracked.title = title
                 self._changed(tracked)
         self._scan_s = time.monotonic() - began
         self._first_scan = False
         self.scanned.set()
         self._wanted()
+        fresh.extend(self.tails.retry())
         await self._peek(fresh)
+
+    def _store_failed(self, vendor: Vendor, error: Exception, what: str) -> None:
+        """What was known of a store stays; the others are looked through, and this one again at the next look."""
+        why = f"{type(error).__name__}: {error}"
+        if self.faults.get((vendor.name, what)) != why:
+            self.faults[(vendor.name, what)] = why
+            unforeseen = None if isinstance(error, OSError) else error
+            _log.warning("The %s of %s cannot be looked for: %s", what, vendor.label, why, exc_info=unforeseen)
 
     async def _scanned(self, vendor: Vendor, found: Sequence[FoundFile]) -> list[Tracked]:
         name = vendor.name
@@ -264,7 +293,7 @@ class Catalogue:
                 continue
             if grown and (file in new or not self._first_scan):
                 self.tails.seen_growing(tracked)
-            if tracked.row is not None and tracked.row.facts is None and tracked.facts.rows == 0:
+            if _unknown(tracked):
                 fresh.append(tracked)
             self._changed(tracked)
         return fresh
@@ -307,13 +336,30 @@ class Catalogue:
         """Learns title and folder of sessions that are not imported yet, from the two ends of their files."""
         for tracked in sorted(fresh, key=lambda one: -(one.row.modified_at if one.row else 0)):
             row = tracked.row
-            if row is None or tracked.facts.rows or tracked.facts.first_prompt:
+            if row is None or row.gone_at or tracked.facts.first_prompt or not _unknown(tracked):
+                self.tails.readable(tracked, looking=True)
                 continue
-            facts = await asyncio.to_thread(peek_row, self._store, self._opener, tracked.vendor, row)
-            if facts is not None and not (tracked.tail and tracked.tail.facts):
+            try:
+                facts, notices = await asyncio.to_thread(self._look, tracked.vendor, row)
+            except NotFound:
+                continue
+            except Exception as error:
+                self.tails.failed(tracked, error, looking=True)
+                continue
+            self.tails.readable(tracked, looking=True)
+            if CUT_FRAME in notices and tracked.row is not None and tracked.row.found() == row.found():
+                tracked.notices.add(CUT_FRAME)
+            if not (tracked.tail and tracked.tail.facts):
                 tracked.facts = facts
-                self._changed(tracked)
+            self._changed(tracked)
             await asyncio.sleep(_PEEK_YIELD_S)
+
+    def _look(self, vendor: Vendor, row: FileRow) -> tuple[Facts, tuple[str, ...]]:
+        """(what the two ends of a file tell, what is to be said of the file). The facts are kept."""
+        with self._opener.open(vendor, row.found()) as opened:
+            facts, _ = peek(opened.source, vendor, row.found())
+        self._store.write(lambda connection: put_facts(connection, row.id, facts))
+        return facts, opened.notices
 
     # Hearing
 
@@ -407,7 +453,14 @@ class Catalogue:
         """Asks each vendor who writes what; `held` are the sessions that had an owner the last time."""
         now: dict[Key, Owner] = {}
         for vendor in self.vendors.values():
-            for native_id, owner in (await asyncio.to_thread(vendor.discovery.owners)).items():
+            try:
+                owners = await asyncio.to_thread(vendor.discovery.owners)
+            except Exception as error:
+                self._store_failed(vendor, error, "writers")
+                now.update({key: one for key in held if key[0] == vendor.name and (one := self._owner_known(key))})
+                continue
+            self.faults.pop((vendor.name, "writers"), None)
+            for native_id, owner in owners.items():
                 if not self._is_own(owner.pid):
                     now[(vendor.name, native_id)] = owner
         for key in held | set(now):
@@ -419,6 +472,10 @@ class Catalogue:
             if tracked.facts.turn_open and tracked.grew_at and key_of(tracked) not in now:
                 self._changed(tracked)
         return set(now)
+
+    def _owner_known(self, key: Key) -> Owner | None:
+        tracked = self.sessions.get(key)
+        return tracked.owner if tracked is not None else None
 
     async def owner_now(self, tracked: Tracked) -> Owner | None:
         """Asks the vendor at this moment who writes the session; None if nobody outside does."""
@@ -439,6 +496,15 @@ def _better(known: FoundFile | None, file: FoundFile, *, newest: bool = False) -
     if known.compressed != file.compressed:
         return known if file.compressed else file
     return file if newest or file.modified_at >= known.modified_at else known
+
+
+def _unknown(tracked: Tracked) -> bool:
+    """Whether a look at the ends of its file may tell more of a session than is known. A compressed file in which
+    nothing was found may be cut, and nobody remembers that."""
+    row, facts = tracked.row, tracked.facts
+    if row is None:
+        return False
+    return not facts.messages if row.compressed else row.facts is None and not facts.rows
 
 
 def _all_files(vendor: Vendor) -> list[FoundFile]:

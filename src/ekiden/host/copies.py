@@ -12,7 +12,7 @@ import msgspec
 import zstandard
 
 from ekiden.host.words import Term, excerpt_of, indexed_text, match_expression, plain_text
-from ekiden.transcript.items import Item, decode_item, encode_item
+from ekiden.transcript.items import Item, ItemKind, decode_item, encode_item
 
 _decode_items = msgspec.json.Decoder(tuple[Item, ...]).decode
 _FINDS_WEIGHED_MAX = 20_000
@@ -24,6 +24,11 @@ class Placed:
 
     item: Item
     start: int
+
+
+def standing(placed: Placed) -> tuple[int, bool]:
+    """The order of items in a file: a notice at a row has no length and stands before it."""
+    return placed.start, placed.item.source.end > placed.item.source.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,13 @@ def keep(connection: sqlite3.Connection, file_id: int, revision: int, placed: Se
                 (_pack(encode_item(entry.item)), entry.item.abandoned, entry.item.at, row_id),
             )
             _index(connection, row_id, entry.item)
+    last = connection.execute(
+        "SELECT MAX(start) FROM items WHERE file = ? AND revision = ?", (file_id, revision)
+    ).fetchone()[0]
+    late = [entry for entry in fresh if last is not None and entry.start <= last and not standing(entry)[1]]
+    for entry in late:
+        _insert(connection, file_id, revision, entry)
+        fresh.remove(entry)
     if not fresh:
         return
     chunk = connection.execute(
@@ -97,12 +109,35 @@ def keep(connection: sqlite3.Connection, file_id: int, revision: int, placed: Se
         (file_id, revision, chunk, len(fresh), _pack(msgspec.json.encode([entry.item for entry in fresh]))),
     )
     for entry in fresh:
-        row_id = connection.execute(
-            "INSERT INTO items (file, revision, item, chunk, start, at, abandoned) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (file_id, revision, entry.item.id, chunk, entry.start, entry.item.at, entry.item.abandoned),
-        ).lastrowid
-        assert row_id is not None
-        _index(connection, row_id, entry.item)
+        _note(connection, file_id, revision, chunk, entry)
+
+
+def _note(connection: sqlite3.Connection, file_id: int, revision: int, chunk: int, entry: Placed) -> None:
+    row_id = connection.execute(
+        "INSERT INTO items (file, revision, item, chunk, start, at, abandoned) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (file_id, revision, entry.item.id, chunk, entry.start, entry.item.at, entry.item.abandoned),
+    ).lastrowid
+    assert row_id is not None
+    _index(connection, row_id, entry.item)
+
+
+def _insert(connection: sqlite3.Connection, file_id: int, revision: int, entry: Placed) -> None:
+    """Puts a notice that only the end of a reading gave before the row that it belongs to, in that one's chunk."""
+    chunk, next_id = connection.execute(
+        "SELECT chunk, item FROM items WHERE file = ? AND revision = ? AND start >= ? ORDER BY start, id LIMIT 1",
+        (file_id, revision, entry.start),
+    ).fetchone()
+    row = connection.execute(
+        "SELECT data FROM copies WHERE file = ? AND revision = ? AND chunk = ?", (file_id, revision, chunk)
+    ).fetchone()
+    if row is not None:
+        held = list(_decode_items(_unpack(row[0])))
+        held.insert(next((at for at, item in enumerate(held) if item.id == next_id), len(held)), entry.item)
+        connection.execute(
+            "UPDATE copies SET items = ?, data = ? WHERE file = ? AND revision = ? AND chunk = ?",
+            (len(held), _pack(msgspec.json.encode(held)), file_id, revision, chunk),
+        )
+    _note(connection, file_id, revision, chunk, entry)
 
 
 def _chunk(connection: sqlite3.Connection, file_id: int, revision: int, chunk: int) -> list[Item]:
@@ -193,6 +228,26 @@ def marks_of(
             (file_id, revision, msgspec.json.encode(list(item_ids)).decode()),
         )
     }
+
+
+def notices_between(
+    connection: sqlite3.Connection, file_id: int, revision: int, start: int, end: int, notes: frozenset[str]
+) -> list[Placed]:
+    """The kept notices with one of the `notes` whose row begins in `start`..`end`. Such a notice is no message and
+    has no time, so few chunks are opened."""
+    starts: dict[int, dict[str, int]] = {}
+    for item_id, chunk, at in connection.execute(
+        "SELECT item, chunk, start FROM items WHERE file = ? AND revision = ? AND at = ''"
+        " AND start >= ? AND start < ?",
+        (file_id, revision, start, end),
+    ):
+        starts.setdefault(chunk, {})[item_id] = at
+    return [
+        Placed(item, starts[chunk][item.id])
+        for chunk in sorted(starts)
+        for item in _chunk(connection, file_id, revision, chunk)
+        if item.id in starts[chunk] and item.kind is ItemKind.NOTICE and item.note in notes
+    ]
 
 
 def keep_dropped(connection: sqlite3.Connection, vendor: str, native_id: str, item: Item, position: int) -> None:

@@ -7,6 +7,8 @@ a new revision begins and is read from its start, and nothing of the two is join
 """
 
 import dataclasses
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -104,7 +106,8 @@ def primed_fold(
 
 
 class Tail:
-    """The reader of one growing file. Not for use from two threads at once."""
+    """The reader of one growing file. One thread reads at a time; `rest` and `rebase` may be called from another
+    meanwhile, and take effect once that reading is over."""
 
     def __init__(
         self, vendor: Vendor, file: FoundFile, opener: Opener, *, head: str, revision: int, offset: int
@@ -126,6 +129,9 @@ class Tail:
         self._fingerprint = ""
         self._modified_ns = -1
         self._scanned_to = 0
+        self._guard = threading.Lock()
+        self._reading = False
+        self._waiting: list[Callable[[], None]] = []
 
     @property
     def mark(self) -> str:
@@ -138,24 +144,40 @@ class Tail:
             self._base = facts
 
     def rebase(self, facts: Facts) -> None:
-        """The whole file up to the position says `facts`: from here on they are counted on. The fold stays."""
+        """The whole file up to the position says `facts`: from here on they are counted on. The fold stays. A
+        reading that goes on moves the position, and then `facts` say nothing of it any more."""
+        of = (self.revision, self.offset)
+        self._between_readings(lambda: self._rebase(facts, of))
+
+    def _rebase(self, facts: Facts, of: tuple[int, int]) -> None:
+        if of != (self.revision, self.offset):
+            return
         self._base = self.facts = facts
         if self._fold is not None:
             self._primed = snapshot(self._fold.facts)
 
     def rest(self) -> None:
         """Gives up the fold, to save memory; the next reading makes another."""
+        self._between_readings(self._rest)
+
+    def _rest(self) -> None:
         if self._fold is not None:
-            self._base = self.facts
+            self._base = self.facts or self._base
             self._fold = None
+
+    def _between_readings(self, change: Callable[[], None]) -> None:
+        with self._guard:
+            if self._reading:
+                self._waiting.append(change)
+            else:
+                change()
 
     @property
     def resting(self) -> bool:
         return self._fold is None
 
-    def go_to(self, offset: int) -> None:
-        """Continues at `offset` (behind a newline) instead; for a hub that holds another mark."""
-        self.offset = offset
+    def _begin_anew(self) -> None:
+        self.offset = 0
         self._fold = None
         self._base = None
         self.facts = None
@@ -168,6 +190,21 @@ class Tail:
         Raises:
             NotFound, Forbidden: if the file is not there, or not a plain file inside its store.
         """
+        with self._guard:
+            self._reading = True
+        try:
+            return self._read(bytes_max)
+        except BaseException:
+            self._rest()  # a fold that broke off inside its lines would count them twice
+            raise
+        finally:
+            with self._guard:
+                self._reading = False
+                waiting, self._waiting = self._waiting, []
+                for change in waiting:
+                    change()
+
+    def _read(self, bytes_max: int) -> Growth:
         with self._opener.open(self._vendor, self.file) as opened:
             source = opened.source
             size = source.size()
@@ -175,7 +212,7 @@ class Tail:
             if not self._goes_on(source, size):
                 self.revision += 1
                 growth.rewritten = True
-                self.go_to(0)
+                self._begin_anew()
                 self.head = ""
             self.size = size
             if not self.head:

@@ -147,7 +147,8 @@ class _Import:
                 if stopped():
                     return False
         self.position = end
-        self._gather(fold.finish(), end, gathered)
+        for item in fold.finish():  # a notice of a whole reading stands where its row does, not at the end
+            self._gather([item], min(end, item.source.start), gathered)
         self._commit(gathered, joined(self.base, primed, fold.facts), done=True)
         return True
 
@@ -158,7 +159,7 @@ class _Import:
 
     def _commit(self, gathered: Mapping[str, Placed], facts: Facts, *, done: bool) -> None:
         row, position, revision = self.row, self.position, self.revision
-        placed = list(gathered.values())
+        placed = sorted(gathered.values(), key=copies.standing)
         packed = encode_facts(facts)
         newlines = packed_newlines(self.newlines)
         rows = self.newlines.rows

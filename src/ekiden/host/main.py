@@ -111,6 +111,7 @@ class Host:
         self.client = client
         self._facts = _Facts()
         self._projects = Projects()
+        self._look_fault = ""
 
     async def run(self) -> None:
         """Works until cancelled; then ends what it has started, and closes.
@@ -277,6 +278,7 @@ class Host:
         notices: list[str] = []
         if catalogue.polling:
             notices.append(f"polling: {catalogue.why_polling}")
+        notices.extend(f"{what}_not_found: {vendor}: {why}" for (vendor, what), why in catalogue.faults.items())
         if self.outbox.dropped:
             notices.append(f"feed_dropped: {self.outbox.dropped}")
         if self.outbox.refused:
@@ -308,8 +310,20 @@ class Host:
     async def _tell_host(self, link: Link, store: Store) -> None:
         while True:
             await asyncio.sleep(_TELL_HOST_S)
-            await self._look(store)
+            try:
+                await self._look(store)
+            except Exception as error:
+                self._look_failed(error)
+            else:
+                self._look_fault = ""
             await link.tell_host()
+
+    def _look_failed(self, error: Exception) -> None:
+        """What was known stays; the reason is logged once."""
+        what = f"{type(error).__name__}: {error}"
+        if what != self._look_fault:
+            self._look_fault = what
+            _log.warning("Looking at the programs here failed: %s", what, exc_info=error)
 
     async def _adopt(
         self, imported: "asyncio.Queue[Sequence[int] | None]", catalogue: Catalogue, store: Store

@@ -4,7 +4,7 @@ A page towards the beginning reads a window of whole lines backwards from its cu
 grows, up to a bound, until it holds enough items. An item stands where its first line does: lines behind the
 cursor are read along, up to a bound, for the results of the window's calls, and results of earlier calls are left
 to the page that has the call. What only a whole reading can know (abandoned
-branches, gaps in the tree) is taken from the import where it has been there.
+branches, gaps in the tree) is taken from the import where it has been there; where it has not, the page says so.
 
 A cursor is the file's mark (content, revision, byte), so one of an earlier revision is told apart. Before the
 first line of a file come, in this order: the parent's lines for a session that branches from it by reference,
@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ekiden.host import copies
+from ekiden.host.copies import Placed
 from ekiden.host.follow import Mark, parse_mark
 from ekiden.host.lineage import Lineage
 from ekiden.host.lines import ByteSource, NewlineIndex, head_of, last_line_end, lines_forward, window_start
 from ekiden.host.side_files import with_side_files
-from ekiden.host.store import FileRow, Store
+from ekiden.host.store import FileRow, Store, indexed_end
 from ekiden.host.unpacked import Opened, Opener
 from ekiden.kernel.errors import Forbidden, Invalid, NotFound
 from ekiden.kernel.limits import (
@@ -43,6 +44,8 @@ from ekiden.vendors.port import Vendor
 
 OF_THE_WHOLE = frozenset({"gap", "branch", "cycle", "orphan_result"})
 """Notices that a reading of a part cannot judge."""
+NOT_JUDGED = "not_judged"
+"""A page's notice: the import has not been here, so broken chains and abandoned branches are not marked yet."""
 _OPEN_STATES = frozenset({ToolState.PENDING, ToolState.RUNNING})
 
 
@@ -52,6 +55,10 @@ class _Read:
 
     items: dict[str, Item] = field(default_factory=dict[str, Item])
     starts: dict[str, int] = field(default_factory=dict[str, int])
+    start: int = 0
+    end: int = 0
+    whole: bool = False
+    """Whether the fold has seen the file from its begin to its end, so that its word on the tree holds."""
 
     def take(self, items: Iterable[Item], start: int) -> None:
         for item in items:
@@ -69,6 +76,8 @@ class _Part:
     end: int
     bytes: int
     total_lines: int | None
+    judged: bool
+    """Whether broken chains and abandoned branches are known for all of it."""
 
 
 def _bounded(limit: int | None) -> int:
@@ -140,7 +149,7 @@ class Pages:
             before=earlier,
             after=str(Mark(head, owner.revision, part.end)) if head else "",
             total_lines=part.total_lines,
-            notices=opened.notices,
+            notices=opened.notices if part.judged else (*opened.notices, NOT_JUDGED),
         )
 
     def _of_mark(self, row: FileRow, mark: Mark | None) -> FileRow:
@@ -199,7 +208,7 @@ class Pages:
         while True:
             start = window_start(source, end, window)
             read = self._fold(file, source, start, end, whole_end, newlines, running, newest and idle_open_line)
-            items = self._judged(file, read, whole=start == 0)
+            items, judged = self._judged(file, read)
             if len(items) >= wanted or start == 0 or window >= PAGE_WINDOW_BYTES_MAX:
                 break
             window = min(
@@ -208,7 +217,7 @@ class Pages:
         page, first, size = _newest(items, read.starts, wanted, start, bytes_max)
         self._remember_window(file.id, end - first)
         page = self._with_dropped(file, page, read.starts, first, None if newest else end)
-        return _Part(page, first, end, size, newlines.rows if newlines.end >= whole_end else None)
+        return _Part(page, first, end, size, newlines.rows if newlines.end >= whole_end else None, judged)
 
     def _remember_window(self, file_id: int, used_bytes: int) -> None:
         """The next page of the file will most likely need about as much: then it is folded once, not in steps."""
@@ -245,22 +254,29 @@ class Pages:
         idle_open_line: bool,
     ) -> _Read:
         fold = self._vendors(row.vendor).fold(row.found())
-        read = _Read()
+        read = _Read(start=start, end=end)
         number = newlines.number_at(source, start)
         for line in lines_forward(source, start, end, number=number):
             read.take(fold.feed(line), line.start)
         ahead = end
-        ahead_end = min(whole_end, end + PAGE_AHEAD_BYTES_MAX) if _open_calls(read) else end
+        small = start == 0 and whole_end <= PAGE_WINDOW_BYTES
+        ahead_end = min(whole_end, end + PAGE_AHEAD_BYTES_MAX) if small or _open_calls(read) else end
         for line in lines_forward(source, end, ahead_end, block_bytes=PAGE_WINDOW_BYTES):
-            if not _open_calls(read):
+            if not small and not _open_calls(read):
                 break
             ahead = line.end + 1
             for item in fold.feed(line):
                 if item.id in read.items:
                     read.items[item.id] = item
-        if ahead >= whole_end and not running:
+        if ahead >= whole_end:
+            read.whole = start == 0
             for item in fold.finish():
-                if item.id in read.items:
+                known = read.items.get(item.id)
+                if running and known is not None:  # what is open stays open
+                    read.items[item.id] = msgspec.structs.replace(known, abandoned=item.abandoned)
+                elif running and item.note not in OF_THE_WHOLE:
+                    continue
+                elif known is not None:
                     read.items[item.id] = item
                 elif start <= item.source.start < end:
                     read.take([item], item.source.start)
@@ -271,22 +287,35 @@ class Pages:
                 read.take((msgspec.structs.replace(item, provisional=True) for item in fold.feed(line)), whole_end)
         return read
 
-    def _judged(self, row: FileRow, read: _Read, *, whole: bool) -> list[tuple[str, Item]]:
-        """Items in file order; what only a whole reading knows is taken from the import."""
-        ordered = sorted(read.items, key=read.starts.__getitem__)
-        if whole:
-            return [(item_id, read.items[item_id]) for item_id in ordered]
-        marks = self._store.read(lambda connection: copies.marks_of(connection, row.id, row.revision, ordered))
-        judged: list[tuple[str, Item]] = []
-        for item_id in ordered:
-            item = read.items[item_id]
+    def _judged(self, row: FileRow, read: _Read) -> tuple[list[tuple[str, Item]], bool]:
+        """(items in file order, whether the tree is known for all of them). What only a whole reading knows is
+        taken from the import where this reading was none."""
+        judged = True
+        if not read.whole:
+            judged = self._take_marks(row, read)
+        # A notice at a row has no length and stands before it.
+        ordered = sorted(read.items.values(), key=lambda item: copies.standing(Placed(item, read.starts[item.id])))
+        return [(item.id, item) for item in ordered], judged
+
+    def _take_marks(self, row: FileRow, read: _Read) -> bool:
+        """Puts what the import found in the range of `read` in the place of what the fold of a part says of the
+        tree; whether the import has been through that range."""
+        notices, marks, indexed_to = self._store.read(
+            lambda connection: (
+                copies.notices_between(connection, row.id, row.revision, read.start, read.end, OF_THE_WHOLE),
+                copies.marks_of(connection, row.id, row.revision, list(read.items)),
+                indexed_end(connection, row.id, row.revision),
+            )
+        )
+        for item_id, item in list(read.items.items()):
             known = marks.get(item_id)
             if item.kind is ItemKind.NOTICE and item.note in OF_THE_WHOLE and known is None:
-                continue
-            if known is not None and known != item.abandoned:
-                item = msgspec.structs.replace(item, abandoned=known)
-            judged.append((item_id, item))
-        return judged
+                del read.items[item_id]
+            elif known is not None and known != item.abandoned:
+                read.items[item_id] = msgspec.structs.replace(item, abandoned=known)
+        for placed in notices:
+            read.take([placed.item], placed.start)
+        return read.start < indexed_to or read.start >= read.end
 
     def _forwards(self, row: FileRow, opened: Opened, offset: int, wanted: int) -> ItemPage:
         source = opened.source
@@ -295,21 +324,22 @@ class Pages:
         start = window_start(source, min(offset, whole_end), TAIL_PRIME_BYTES_MAX)
         for line in lines_forward(source, start, min(offset, whole_end)):
             fold.feed(line)
-        read = _Read()
         position = min(offset, whole_end)
+        read = _Read(start=position)
         number = self._lineage.newlines(row).number_at(source, position)
         for line in lines_forward(source, position, whole_end, number=number):
             if len(read.items) >= wanted:
                 break
             read.take(fold.feed(line), line.start)
             position = line.end + 1
-        items = [item for _, item in self._judged(row, read, whole=False)]
+        read.end = position
+        items, judged = self._judged(row, read)
         at_end = position >= whole_end
         return ItemPage(
-            items=tuple(items),
+            items=tuple(item for _, item in items),
             before=str(Mark(row.head or head_of(source), row.revision, offset)),
             after="" if at_end else str(Mark(row.head or head_of(source), row.revision, position)),
-            notices=opened.notices,
+            notices=opened.notices if judged else (*opened.notices, NOT_JUDGED),
         )
 
     def _kept(self, row: FileRow, cursor: str, wanted: int) -> ItemPage:

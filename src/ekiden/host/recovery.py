@@ -69,7 +69,7 @@ class Recovery:
             tracked = self._catalogue.tracked(row["vendor"], row["native_id"])
             tracked.origin, tracked.parent_session_id = row["origin"], row["parent"]
             tracked.cwd, tracked.model = row["cwd"], row["model"]
-            tracked.title = tracked.title or row["title"]
+            tracked.given_title = row["title"]
             if not row["released"]:
                 tracked.ownership = Ownership()
             if row["turn_id"]:

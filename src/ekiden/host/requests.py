@@ -245,7 +245,7 @@ class Requests:
             tracked = self._catalogue.by_id.get(session_id)
             if tracked is None or not tracked.listed:
                 continue
-            title = tracked.title or tracked.facts.title or tracked.facts.first_prompt
+            title = tracked.shown_title
             hits.append(
                 SearchHit(
                     session_id=session_id,

@@ -59,6 +59,7 @@ CREATE TABLE IF NOT EXISTS items (
     newer     BLOB                             -- zstd of the item's JSON, when it changed after its chunk
 ) STRICT;
 CREATE UNIQUE INDEX IF NOT EXISTS items_of_file ON items (file, revision, item);
+CREATE INDEX IF NOT EXISTS items_in_order ON items (file, revision, start);
 
 CREATE VIRTUAL TABLE IF NOT EXISTS search USING fts5 (
     text, content = '', columnsize = 0, tokenize = "unicode61 remove_diacritics 2"

@@ -1,6 +1,7 @@
 """The sessions of this computer as the host holds them, and the report of each."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -9,6 +10,7 @@ from ekiden.host.follow import Tail
 from ekiden.host.liveness import Evidence, standing
 from ekiden.host.projects import Projects
 from ekiden.host.store import FileRow
+from ekiden.host.unpacked import CUT_FRAME
 from ekiden.kernel import canonical
 from ekiden.kernel.clock import iso
 from ekiden.kernel.ids import Prefix, derived_id
@@ -17,6 +19,10 @@ from ekiden.transcript.reading import Drift, Facts
 from ekiden.vendors.port import Owner, Vendor
 
 _TITLE_CHARS_MAX = 200
+UNREADABLE_NOW = "unreadable_now"
+"""Notice: a file of the session could not be read; that is tried again at each look at the store."""
+_UNREAD = (UNREADABLE_NOW, CUT_FRAME)
+"""A session of which nothing can be read is listed, so that this is seen."""
 _LAST_WORDS_S = 2.0
 
 
@@ -65,6 +71,8 @@ class Tracked(Followed):
     """The newest that is known: from the store, then from following."""
     title: str = ""
     """Kept by the vendor outside the file."""
+    given_title: str = ""
+    """What the session was begun with here, until the vendor or the file has a title."""
     grew_at: float = 0.0
     proof_at: float = 0.0
     owner: Owner | None = None
@@ -84,6 +92,11 @@ class Tracked(Followed):
     @property
     def file_there(self) -> bool:
         return self.row is not None and not self.row.gone_at
+
+    @property
+    def shown_title(self) -> str:
+        """The best title there is, not shortened."""
+        return self.title or self.facts.title or self.given_title or self.facts.first_prompt
 
     def followed(self, thread: str) -> Followed:
         """The main file for an empty `thread`, else the sub-agent's; made if it is not known yet."""
@@ -110,7 +123,8 @@ class Tracked(Followed):
         facts = self.facts
         if facts.is_helper or facts.is_subagent:
             return False
-        return bool(facts.messages or facts.first_prompt or facts.drift is not Drift.NONE or self.known_to_hub)
+        unread = facts.drift is not Drift.NONE or not self.notices.isdisjoint(_UNREAD)
+        return bool(facts.messages or facts.first_prompt or unread or self.known_to_hub)
 
 
 def report_of(tracked: Tracked, projects: Projects, *, installed: bool, extra: frozenset[str]) -> SessionReport:
@@ -153,7 +167,7 @@ def report_of(tracked: Tracked, projects: Projects, *, installed: bool, extra: f
     if ownership is not None and ownership.foreign:
         notices.add("foreign_writer")
     cwd = facts.cwd or tracked.cwd
-    title = tracked.title or facts.title or facts.first_prompt
+    title = tracked.shown_title
     return SessionReport(
         session_id=tracked.session_id,
         vendor=tracked.vendor.name,
@@ -185,6 +199,19 @@ def report_of(tracked: Tracked, projects: Projects, *, installed: bool, extra: f
         drift=facts.drift.value,
         notices=tuple(sorted(notices)),
     )
+
+
+def with_parent(
+    report: SessionReport, tracked: Tracked, sessions: Mapping[tuple[str, str], Tracked]
+) -> SessionReport:
+    """The report with the session that a mirrored fork came from, where that is known here. One that Ekiden made
+    says so itself."""
+    if tracked.origin or tracked.ownership is not None or not tracked.facts.forked_from:
+        return report
+    parent = sessions.get((tracked.vendor.name, tracked.facts.forked_from))
+    if parent is None or parent is tracked or not parent.listed:
+        return report
+    return msgspec.structs.replace(report, parent_session_id=parent.session_id, origin="fork")
 
 
 def _over(tracked: Tracked) -> bool:

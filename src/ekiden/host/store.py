@@ -32,7 +32,12 @@ from ekiden.vendors.port import FoundFile
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], Any]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_TELL_FROM_HERE = (
+    "ALTER TABLE files ADD COLUMN told_from INTEGER NOT NULL DEFAULT 0",
+    "UPDATE files SET told_from = size",
+)
+"""Version 2: what lies in a file at the change is history."""
 _BATCH_MAX = 256
 _BUSY_S = 30.0
 
@@ -106,7 +111,7 @@ class Store:
     """One process's access to `host.db`. `write` may be called from any thread; nothing here needs a loop."""
 
     def __init__(self, path: Path) -> None:
-        """Opens the database and makes it if need be.
+        """Opens the database; makes it, or brings an older one up to this version, if need be.
 
         Raises:
             StoreNewer: if a newer Ekiden wrote it.
@@ -137,15 +142,23 @@ class Store:
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > SCHEMA_VERSION:
-            raise StoreNewer(
-                "The host's database was written by a newer Ekiden.", hint="Start that version.", version=version
-            )
-        if version == SCHEMA_VERSION:
+        if _version(connection) == SCHEMA_VERSION:
             return
         script = resources.files("ekiden.host").joinpath("schema.sql").read_text("utf-8")
-        connection.executescript(f"BEGIN IMMEDIATE;\n{script}\nPRAGMA user_version = {SCHEMA_VERSION};\nCOMMIT;")
+        connection.execute("BEGIN IMMEDIATE")  # another process may do the same at this moment
+        try:
+            version = _version(connection)
+            for statement in _statements(script):
+                connection.execute(statement)
+            columns = {row[1] for row in connection.execute("PRAGMA table_info(files)")}
+            if version < 2 and "told_from" not in columns:
+                for statement in _TELL_FROM_HERE:
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
 
     def _run(self) -> None:
         while True:
@@ -221,6 +234,24 @@ class Store:
         self._thread.join()
         for connection in self._readers:
             connection.close()
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version > SCHEMA_VERSION:
+        raise StoreNewer(
+            "The host's database was written by a newer Ekiden.", hint="Start that version.", version=version
+        )
+    return version
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
 
 
 def files(connection: sqlite3.Connection) -> Iterator[FileRow]:
@@ -320,6 +351,14 @@ def put_revision(connection: sqlite3.Connection, file_id: int, revision: int, he
         " facts = NULL, facts_whole = 0, wanted = 1, told_from = 0 WHERE id = ? AND revision < ?",
         (revision, head, file_id, revision),
     )
+
+
+def indexed_end(connection: sqlite3.Connection, file_id: int, revision: int) -> int:
+    """How many bytes of this revision the import has read."""
+    row = connection.execute(
+        "SELECT indexed_to FROM files WHERE id = ? AND revision = ?", (file_id, revision)
+    ).fetchone()
+    return int(row[0]) if row else 0
 
 
 def newlines_of(connection: sqlite3.Connection, file_id: int) -> tuple[int, NewlineIndex]:

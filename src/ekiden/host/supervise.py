@@ -171,7 +171,7 @@ class Supervisor:
         tracked = self._tracked(session_id)
         begin = Begin(cwd=self._cwd(tracked), fork_of=tracked.native_id)
         owned = await self._begin(
-            tracked.vendor, begin, origin="fork", parent=tracked.session_id, title=_title(tracked)
+            tracked.vendor, begin, origin="fork", parent=tracked.session_id, title=tracked.shown_title
         )
         return await self._carried(owned.tracked, "fork", carried="the whole conversation")
 
@@ -185,14 +185,14 @@ class Supervisor:
         extract = extract_of(
             items,
             product=tracked.vendor.label,
-            title=_title(tracked) or "without a title",
+            title=tracked.shown_title or "without a title",
             folder=tracked.facts.cwd or tracked.cwd,
             more_before=more,
             message=quote.message,
         )
         begin = Begin(cwd=self._cwd(tracked, or_home=True))
         owned = await self._begin(
-            vendor, begin, origin="quote", parent=tracked.session_id, title=quote.message or _title(tracked)
+            vendor, begin, origin="quote", parent=tracked.session_id, title=quote.message or tracked.shown_title
         )
         await self._first_message(owned, request_id, extract.text)
         return await self._carried(
@@ -338,7 +338,7 @@ class Supervisor:
         tracked = of or self._catalogue.tracked(vendor.name, runtime.native_id)
         if of is None:
             tracked.origin, tracked.parent_session_id = origin, parent
-            tracked.title = " ".join(title.split())[:200]
+            tracked.given_title = " ".join(title.split())[:200]
             tracked.cwd, tracked.model = str(begin.cwd), begin.model
         await self._record(run_id, runtime, tracked)
         owned = Owned(
@@ -391,7 +391,7 @@ class Supervisor:
                 "INSERT INTO owned (vendor, native_id, cwd, model, origin, parent, title)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (vendor, native_id) DO UPDATE SET released = 0",
-                (*values, tracked.parent_session_id, tracked.title),
+                (*values, tracked.parent_session_id, tracked.given_title),
             )
 
         await self._store.wrote(work)
@@ -518,7 +518,3 @@ def _folder(text: str) -> Path:
     if not path.is_dir():
         raise Invalid(f"The folder {text} is not there.", cwd=text)
     return path
-
-
-def _title(tracked: Tracked) -> str:
-    return tracked.title or tracked.facts.title or tracked.facts.first_prompt

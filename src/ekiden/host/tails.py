@@ -6,6 +6,7 @@ that grew last keep their fold; the others make it anew.
 """
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -13,10 +14,10 @@ from dataclasses import replace
 
 from ekiden.host.follow import Growth, Tail, parse_mark
 from ekiden.host.lines import head_of, last_line_end
-from ekiden.host.sessions import Followed, Tracked
+from ekiden.host.sessions import UNREADABLE_NOW, Followed, Tracked
 from ekiden.host.store import FileRow, Store, put_revision
 from ekiden.host.unpacked import Opener
-from ekiden.kernel.errors import EkidenError
+from ekiden.kernel.errors import EkidenError, NotFound
 from ekiden.kernel.limits import (
     PROVISIONAL_AFTER_S,
     TAIL_CATCH_UP_BYTES_MAX,
@@ -27,6 +28,7 @@ from ekiden.kernel.limits import (
 from ekiden.transcript.items import Item
 from ekiden.transcript.reading import Facts
 
+_log = logging.getLogger(__name__)
 _READ_HERE_BYTES_MAX = 256 * 1024
 
 
@@ -56,6 +58,8 @@ class Tails:
         self._missing = missing
         self._hot: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._active: set[str] = set()
+        self._faults: dict[tuple[str, str, bool], str] = {}
+        """(session id, thread, whether in a look at the file's ends) -> how the last reading failed."""
         self._marks: Mapping[str, str] = {}
         self.met = False
         """Whether the hub has said what it holds."""
@@ -113,6 +117,7 @@ class Tails:
         """(what was appended since the last call, the mark behind it), or None if there is nothing to read."""
         row = followed.row
         if row is None or row.gone_at or row.deleted_at:
+            self.readable(followed)
             return None
         try:
             tail = followed.tail
@@ -121,9 +126,13 @@ class Tails:
                 followed.tail = tail
             large = tail.file.size - tail.offset > _READ_HERE_BYTES_MAX or row.compressed or tail.resting
             growth = await asyncio.to_thread(tail.read) if large else tail.read()
-        except EkidenError:
+        except NotFound:
             self._missing()
             return None
+        except Exception as error:
+            self.failed(followed, error)
+            return None
+        self.readable(followed)
         self._hot[followed.key] = time.monotonic()
         self._hot.move_to_end(followed.key)
         tracked = self._by_id[followed.session_id]
@@ -161,6 +170,43 @@ class Tails:
             tail.set_base(row.facts)
         return tail
 
+    # Files that cannot be read
+
+    def failed(self, followed: Followed, error: Exception, *, looking: bool = False) -> None:
+        """A file could not be read, or (`looking`) its ends could not: its session says so, the reason is logged
+        once, and the other files go on."""
+        what = f"{type(error).__name__}: {error}"
+        key = (*followed.key, looking)
+        if self._faults.get(key) != what:
+            self._faults[key] = what
+            path = followed.row.path if followed.row is not None else ""
+            unforeseen = None if isinstance(error, EkidenError | OSError) else error
+            _log.warning("%r cannot be read now: %s", path, what, exc_info=unforeseen)
+        tracked = self._by_id[followed.session_id]
+        if UNREADABLE_NOW not in tracked.notices:
+            tracked.notices.add(UNREADABLE_NOW)
+            self._changed(tracked)
+
+    def readable(self, followed: Followed, *, looking: bool = False) -> None:
+        """A file was read, or is gone: what was said of it before is over."""
+        if self._faults.pop((*followed.key, looking), None) is None:
+            return
+        if any(session_id == followed.session_id for session_id, _, _ in self._faults):
+            return
+        tracked = self._by_id[followed.session_id]
+        tracked.notices.discard(UNREADABLE_NOW)
+        self._changed(tracked)
+
+    def retry(self) -> list[Tracked]:
+        """Has what could not be read tried again. Returns the sessions whose ends are to be looked at again."""
+        again: list[Tracked] = []
+        for session_id, thread, looking in self._faults:
+            if looking:
+                again.append(self._by_id[session_id])
+            else:
+                self._grew(self._by_id[session_id].followed(thread))
+        return again
+
     # Resting
 
     async def run(self) -> None:
@@ -190,7 +236,10 @@ class Tails:
         tracked.provisional_of = (tail.offset, tail.size)
         try:
             return await asyncio.to_thread(tail.open_line)
-        except EkidenError:
+        except NotFound:
+            return []
+        except Exception as error:
+            self.failed(tracked, error)
             return []
 
     def adopt(self, tracked: Tracked, row: FileRow) -> None:

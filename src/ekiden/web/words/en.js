@@ -199,9 +199,11 @@ export const en = Object.freeze({
   "notice.feed_refused": "The hub refused some changes of this computer.",
   "notice.foreign_writer": "Another program wrote this session while Ekiden held it, so Ekiden stepped back.",
   "notice.no_zstd": "The file is compressed in a form that this computer cannot read yet.",
+  "notice.not_judged": "This part of the file has not been read whole yet: abandoned branches and gaps are not marked.",
   "notice.polling": "The folder sends no change events; it is looked at every few seconds.",
   "notice.rewritten": "The file was written anew since it was first seen.",
   "notice.skipped_live": "The file grew too fast to be followed line by line; it was read again.",
+  "notice.unreadable_now": "A file of this session could not be read just now; that is tried again every few seconds.",
   "notice.source_gone": "The native file is gone. This is the computer's own copy.",
 
   "outbox.refused": "Not sent.",

@@ -199,9 +199,11 @@ export const zh = Object.freeze({
   "notice.feed_refused": "服务器拒绝了这台电脑的一些变化。",
   "notice.foreign_writer": "Ekiden 持有期间另一个程序写了这个会话，Ekiden 已让开。",
   "notice.no_zstd": "文件的压缩格式这台电脑还不能读取。",
+  "notice.not_judged": "文件的这一部分尚未完整读取：废弃的分支和缺口还没有标记。",
   "notice.polling": "这个文件夹不发变更通知，每隔几秒查看一次。",
   "notice.rewritten": "文件自首次看到以来被重写过。",
   "notice.skipped_live": "文件增长太快，无法逐行跟随；已重新读取。",
+  "notice.unreadable_now": "这个会话的一个文件现在无法读取；每隔几秒会再试一次。",
   "notice.source_gone": "原始文件已不在。这是那台电脑自己的副本。",
 
   "outbox.refused": "未发送。",
