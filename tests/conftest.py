@@ -1,5 +1,6 @@
 """What every test may use."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,12 @@ from hypothesis import settings
 
 settings.register_profile("ekiden", deadline=None, print_blob=True, derandomize=False)
 settings.load_profile("ekiden")
+
+
+def pytest_sessionfinish() -> None:
+    """Ends the Postgres that tests of this process have started, if any did."""
+    if "postgres_server" in sys.modules:
+        sys.modules["postgres_server"].end_server()
 
 
 @pytest.fixture

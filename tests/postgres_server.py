@@ -7,6 +7,7 @@ no test takes the power away, and what a killed process leaves is kept by the sy
 import asyncio
 import functools
 import itertools
+import shutil
 import subprocess
 import tempfile
 import warnings
@@ -57,6 +58,12 @@ class Server:
         """Starts it again, at the same address."""
         self._control("start", "-o", f"-h '' -k {self.socket_folder}", "-l", str(self.folder / "log"))
 
+    def end(self) -> None:
+        """Stops it for good and takes its data away."""
+        self.stop()
+        self._server.cleanup()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def _control(self, *words: str) -> None:
         subprocess.run(
             [self._program, "-D", str(self.folder), "-w", *words],
@@ -75,6 +82,13 @@ def server() -> Server:
         warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
         import pgserver
     return Server(pgserver, Path(tempfile.mkdtemp(prefix="ekiden-pg-")))
+
+
+def end_server() -> None:
+    """Ends the server of this process, if there is one."""
+    if server.cache_info().currsize:
+        server().end()
+        server.cache_clear()
 
 
 def fresh_database(*, empty: bool = False) -> str:
