@@ -29,7 +29,7 @@ from ekiden.log.sqlite_connection import connect as connect_sqlite
 from ekiden.log.sqlite_connection import own, translated
 from ekiden.log.sqlite_files import make_private_file, make_private_folder, sync_file
 
-NOT_COPIED = ("meta", "batches")
+NOT_COPIED = ("meta", "batches", "bus_frames")
 """What a database says of itself, and which commits of a node were the last."""
 
 
