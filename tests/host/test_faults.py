@@ -198,7 +198,7 @@ async def test_a_task_that_fails_ends_all_of_the_host(place: Place, caplog: pyte
     with pytest.raises(ZeroDivisionError):
         await asyncio.wait_for(asyncio.shield(task), 20)
     await host.client.close()
-    left = [one for one in asyncio.all_tasks() - before if "ekiden/host" in repr(one.get_coro())]
+    left = [one for one in asyncio.all_tasks() - before if "/ekiden/host/" in one.get_coro().cr_code.co_filename]
     assert left == []
     place._task = None
     await place.host_up()
