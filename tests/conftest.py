@@ -36,3 +36,9 @@ def log_place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
     return str(tmp_path / "ekiden.db")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests go last: their driver keeps a loop running in the main thread until the end of the run, and an
+    async test cannot begin while one is."""
+    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)

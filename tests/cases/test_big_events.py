@@ -7,14 +7,17 @@ import pytest
 
 from cases.desk import Desk, thread_id
 from ekiden.kernel.limits import GROWING_TEXT_BYTES_MAX
+from ekiden.sessions.wire import Growing
 from vendors.claude.files import assistant, encode, user
 from vendors.codex.files import joined, meta, written
 
 pytestmark = pytest.mark.anyio
 
 SIZES = (65_535, 65_537, 1_048_577, 12_000_000)
+ESCAPED = (65_535, 3_000_000)
+"""Of a character that JSON writes as six: the second is over what one request may hold."""
 STUB = f"""#!{sys.executable}
-import json, sys
+import json, pathlib, sys, time
 if "--version" in sys.argv:
     print("2.1.332 (Claude Code)")
     sys.exit()
@@ -34,11 +37,13 @@ for line in sys.stdin:
         say(type="user", uuid=order["uuid"], isReplay=True, message=order["message"])
         begun = {{"type": "message_start", "message": {{"id": f"m{{turn}}"}}}}
         say(type="stream_event", uuid=f"e{{turn}}", event=begun)
-        for size in {SIZES} if turn == 1 else ():
-            delta("x" * size)
+        for size in SIZES if turn == 1 else ():
+            delta(FILLING * size)
             delta("|")
         delta("small")
         if turn == 1:
+            while not pathlib.Path(__file__).with_name("may_end").exists():
+                time.sleep(0.02)
             say(type="result", subtype="success")
         else:
             sys.stdout.write('{{"type": "result", "pad": "' + "x" * 3_000_000)
@@ -47,16 +52,22 @@ for line in sys.stdin:
 """
 
 
-async def test_a_runtimes_events_of_any_size_reach_the_stream(desk: Desk) -> None:
+@pytest.mark.parametrize(("filling", "sizes"), [("x", SIZES), ("\x01", ESCAPED)], ids=["letters", "escapes"])
+async def test_a_runtimes_events_of_any_size_reach_the_stream(
+    desk: Desk, filling: str, sizes: tuple[int, ...]
+) -> None:
     """Text of each size with a small piece behind it is told up to the bound of a growing item, without a hole;
     the turn ends, the host stays, and a last line without an end is the end of that process only."""
     program = Path(desk.environment["PATH"].split(":")[0]) / "claude"
-    program.write_text(STUB)
+    program.write_text(STUB.replace("FILLING", repr(filling)).replace("SIZES", repr(sizes)))
     await desk.up()
     body = {"host_id": desk.host_id, "vendor": "claude", "cwd": str(desk.project)}
     session_id = (await desk.client.post("/v1/sessions", body))["session_id"]
     pieces: list[str] = []
     told = 0
+    cut: list[bool] = []
+    whole = "|".join(filling * size for size in sizes) + "|small"
+    fits = whole[:GROWING_TEXT_BYTES_MAX]
     async with desk.client.stream(f"session:{session_id}") as stream:
         async for frame in stream:
             if frame.kind == "stream.hello":
@@ -66,13 +77,17 @@ async def test_a_runtimes_events_of_any_size_reach_the_stream(desk: Desk) -> Non
                 assert grew["index"] == told, "a piece was missed"
                 told += 1
                 pieces.append(grew["text"])
+            elif frame.kind == "item.grown":
+                grown = frame.read(Growing)
+                assert grown.text == "".join(pieces)
+                cut.append(grown.truncated)
             elif frame.kind == "turn.changed" and frame.read(dict)["state"] != "running":
                 assert frame.read(dict)["state"] == "completed"
                 break
-    said = "".join(pieces)
-    whole = "|".join("x" * size for size in SIZES) + "|small"
-    assert whole.startswith(said)
-    assert said.count("|") >= sum(1 for size in SIZES if size < GROWING_TEXT_BYTES_MAX)
+            if sum(map(len, pieces)) >= len(fits) and bool(cut) == (fits != whole):
+                (program.parent / "may_end").touch()
+    assert "".join(pieces) == fits
+    assert cut == [True] * (fits != whole), "what is dropped is said once"
     await desk.client.post(f"/v1/sessions/{session_id}/messages", {"text": "again"})
 
     async def ended() -> bool:

@@ -47,6 +47,9 @@ async def test_a_copied_history_makes_no_session_double_and_takes_no_name(
         report = await desk.read(native_id)
         assert await desk.texts(native_id) == texts
         assert report.messages == len(texts)
+        if native_id == S2 and session == S1:
+            original_report = await desk.read(S1)
+            assert (report.origin, report.parent_session_id) == ("fork", original_report.session_id)
     await desk.read(S3)
     assert await desk.texts(S3) == [*shared, "third", "answer", "fourth"]
     assert sorted(report.native_id for report in await desk.sessions()) == [S1, S2, S3]
@@ -83,6 +86,8 @@ async def test_a_fork_that_copies_its_parents_metadata_is_not_its_parent(desk: D
         assert notes == ["copied", "copied", ""]
         parent_report = await desk.read(thread_id(number + 1))
         assert (parent_report.cwd, parent_report.messages) == ("/parent", 1)
+        assert (report.origin, report.parent_session_id) == ("fork", parent_report.session_id)
+        assert (parent_report.origin, parent_report.parent_session_id) == ("", "")
         assert await desk.texts(thread_id(number + 1)) == ["copied question"]
     assert len(await desk.sessions()) == 4
 

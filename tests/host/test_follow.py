@@ -1,6 +1,8 @@
 """One file followed, whatever happens to it."""
 
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,9 @@ from ekiden.host.follow import Tail, parse_mark
 from ekiden.host.unpacked import CUT_FRAME, Opener
 from ekiden.kernel.errors import NotFound
 from ekiden.transcript.items import Item
+from ekiden.transcript.reading import Facts, Line
 
-from .line_vendor import LineVendor, row
+from .line_vendor import LineFold, LineVendor, row
 
 
 def tail_of(vendor: LineVendor, opener: Opener, path: Path) -> Tail:
@@ -224,3 +227,79 @@ def test_a_missing_file_is_told(vendor: LineVendor, opener: Opener, root: Path) 
     path.unlink()
     with pytest.raises(NotFound):
         tail.read()
+
+
+def whole(path: Path) -> Facts:
+    return Facts(native_id="s", rows=path.read_bytes().count(b"\n"), messages=path.read_bytes().count(b"\n"))
+
+
+@pytest.mark.parametrize(
+    "change", [lambda tail, _: tail.rest(), lambda tail, path: tail.rebase(whole(path))], ids=["rest", "rebase"]
+)
+def test_what_changes_a_reader_while_it_reads_takes_effect_afterwards(
+    vendor: LineVendor,
+    opener: Opener,
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Tail, Path], None],
+) -> None:
+    """Between any two lines of a reading by another thread: nothing is lost, doubled or counted wrongly, and the
+    reader goes on."""
+    path = root / "s.jsonl"
+    path.write_bytes(row("user", "0", "0"))
+    tail = tail_of(vendor, opener, path)
+    tail.read()
+    at_line, go_on = threading.Semaphore(0), threading.Semaphore(0)
+    feed = LineFold.feed
+
+    def stopped_feed(fold: LineFold, line: Line) -> list[Item]:
+        at_line.release()
+        assert go_on.acquire(timeout=10)
+        return feed(fold, line)
+
+    count = 3
+    with path.open("ab") as file:
+        file.write(b"".join(row("say", f"{n}", f"{n}") for n in range(1, count + 1)))
+    read: list[list[str]] = []
+    monkeypatch.setattr(LineFold, "feed", stopped_feed)
+    thread = threading.Thread(target=lambda: read.append(texts(tail.read().items)), daemon=True)
+    thread.start()
+    for _ in range(count):
+        assert at_line.acquire(timeout=10)
+        change(tail, path)
+        go_on.release()
+    thread.join(10)
+    monkeypatch.setattr(LineFold, "feed", feed)
+    assert read == [["1", "2", "3"]]
+    assert tail.facts is not None
+    assert (tail.facts.rows, tail.facts.messages) == (4, 4)
+    with path.open("ab") as file:
+        file.write(row("say", "4", "4"))
+    assert texts(tail.read().items) == ["4"]
+    assert tail.facts.rows == 5
+
+
+def test_a_reading_that_breaks_off_is_made_good_by_the_next(
+    vendor: LineVendor, opener: Opener, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader of the form that fails in the middle of the new lines: they are told once, and counted once."""
+    path = root / "s.jsonl"
+    path.write_bytes(row("user", "0", "0"))
+    tail = tail_of(vendor, opener, path)
+    tail.read()
+    with path.open("ab") as file:
+        file.write(row("say", "1", "1") + row("say", "2", "2"))
+    feed = LineFold.feed
+
+    def failing(fold: LineFold, line: Line) -> list[Item]:
+        if b'"2"' in line.raw:
+            raise KeyError("an unforeseen form")
+        return feed(fold, line)
+
+    monkeypatch.setattr(LineFold, "feed", failing)
+    with pytest.raises(KeyError):
+        tail.read()
+    monkeypatch.setattr(LineFold, "feed", feed)
+    assert texts(tail.read().items) == ["1", "2"]
+    assert tail.facts is not None
+    assert tail.facts.rows == 3

@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.host import copies
 from ekiden.host.importing import import_all
-from ekiden.host.pages import Pages
+from ekiden.host.pages import NOT_JUDGED, Pages
 from ekiden.host.side_files import with_side_files
 from ekiden.host.store import FileRow, Store, file_of, put_files, put_gone
 from ekiden.host.unpacked import Opener
@@ -368,3 +368,21 @@ def test_only_a_sessions_own_side_files_are_read(root: Path, known: Callable, na
     )
     whole = with_side_files(of, item)
     assert whole.content == (Text("the whole output"), Text("the whole output"), item.content[2], item.content[3])
+
+
+def test_a_page_that_nobody_has_read_whole_says_that_its_tree_is_not_judged(
+    pages: Pages, known: Callable, store: Store, opener: Opener, vendor: LineVendor, root: Path
+) -> None:
+    """Until the import has been there. A small file is read whole for each of its pages, also while it runs."""
+    (root / "s.jsonl").write_bytes(conversation(60, noise=40))
+    (root / "small.jsonl").write_bytes(conversation(60))
+    large, small = sorted(known(), key=lambda row: -row.size)
+    newest = pages.page(large, limit=7)
+    assert NOT_JUDGED in newest.notices
+    assert NOT_JUDGED in pages.page(large, limit=7, before=newest.before).notices
+    for running in (False, True):
+        newest = pages.page(small, limit=7, running=running)
+        assert newest.notices == ()
+        assert pages.page(small, limit=7, before=newest.before).notices == ()
+    index(store, opener, vendor)
+    assert pages.page(again(store), limit=7).notices == ()

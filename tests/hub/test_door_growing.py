@@ -1,10 +1,13 @@
 """Growing items: applied by index, whole for whoever comes late, bounded, and ended."""
 
+import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from ekiden.hub import growing
+from ekiden.hub.frames import Frame
 from ekiden.hub.growing import GrowingItems
 from ekiden.kernel.limits import GROWING_AFTER_TURN_S, GROWING_HOST_LOST_S
 from ekiden.log.port import Actor, Event
@@ -27,6 +30,10 @@ def grown(count: int, text: str, item: str = "itm_a") -> FeedGrown:
 
 def event(kind: str, body: bytes) -> Event:
     return Event(1, kind, ("session:x",), "", Actor(""), body)
+
+
+def kind_of(frame: Frame) -> str:
+    return json.loads(frame.data.partition(b"data: ")[2])["kind"]
 
 
 def whole(items: GrowingItems) -> dict[str, tuple[int, str, bool]]:
@@ -116,12 +123,28 @@ async def test_items_of_a_lost_host_are_kept_for_long_but_not_for_ever() -> None
 
 
 async def test_a_text_over_the_bound_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At a whole character; those who follow go on getting pieces."""
+    """At a whole character, once; nothing of it is passed on afterwards, so all who follow hold the same text."""
     monkeypatch.setattr(growing, "GROWING_TEXT_BYTES_MAX", 10)
     items = GrowingItems(StillClock())
     frames = [items.grow(grew(index, "\u00fc\u00fc\u00fc"), HOST_ID) for index in range(4)]
-    assert all(len(told) == 1 for told in frames)
+    assert [[kind_of(frame) for frame in told] for told in frames] == [
+        ["item.grew"],
+        ["item.grew", "item.grown"],
+        [],
+        [],
+    ]
     assert whole(items) == {"itm_a": (4, "\u00fc" * 5, True)}
+
+
+async def test_a_host_that_tells_no_more_of_an_item_has_it_announced() -> None:
+    """With a piece or with a retelling; what the hub keeps is not over its own bound."""
+    items = GrowingItems(StillClock())
+    items.grow(grew(0, "a"), HOST_ID)
+    cut = msgspec.structs.replace(grew(1, "b"), truncated=True)
+    assert [kind_of(frame) for frame in items.grow(cut, HOST_ID)] == ["item.grew", "item.grown"]
+    anew = msgspec.structs.replace(grown(2, "xy", "itm_b"), truncated=True)
+    assert [kind_of(frame) for frame in items.grow(anew, HOST_ID)] == ["item.grown"]
+    assert whole(items) == {"itm_a": (2, "ab", True), "itm_b": (2, "xy", True)}
 
 
 async def test_many_items_are_bounded_in_number_and_the_one_that_goes_is_announced(

@@ -82,6 +82,8 @@ def test_hostile_text_of_session_files_is_only_text_on_the_page(computer: Comput
     expect(page.locator("#page")).to_contain_text("onerror=alert(1)")
     assert made_from_text(page) == []
     for session_id in sessions:
+        page = context.new_page()
+        guard.watch(page)
         page.goto(f"{computer.url}/#/session/{session_id}")
         expect(page.locator(".virtual-row", has_text="the end of it").first).to_be_visible()
         page.evaluate("() => { document.querySelector('.virtual').scrollTop = 0 }")

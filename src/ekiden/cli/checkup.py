@@ -123,6 +123,8 @@ def _hub(home: Path) -> Iterable[Finding]:
         me = client.get("/v1/me")
         hosts = client.get("/v1/hosts")["hosts"]
     yield Finding(GOOD, "hub", f"runs as process {holder.pid} at {holder.url}, version {me['hub']['version']}")
+    if not hosts:
+        yield Finding(NOTE, "computer", "none has connected yet", "the terminal of `ekiden up` says why")
     for host in hosts:
         name = host["report"]["name"]
         here = host.get("here", False)

@@ -22,17 +22,17 @@ async def kept(
     run: Callable[[], Awaitable[None]],
     tell: Callable[[str], None],
     *,
-    first_wait_s: float = HOST_RESTART_S,
+    wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Runs a host until cancelled. After a failure it waits, `first_wait_s` seconds and then twice as long each
+    """Runs a host until cancelled. After a failure it waits, `HOST_RESTART_S` and then twice as long each
     time up to `HOST_RESTART_S_MAX`, and runs it again; one that worked for `HOST_STEADY_S` counts as well again.
     `tell` gets a line for people at each failure.
 
     Raises:
         Invalid, StoreHeld, StoreNewer, Unauthenticated, Forbidden: what only a person can settle.
     """
-    wait_s = first_wait_s
+    wait_s = HOST_RESTART_S
     while True:
         began = clock()
         why = "it ended by itself"
@@ -44,7 +44,7 @@ async def kept(
             why = f"{type(error).__name__}: {error}"
             _log.exception("This computer's host failed.")
         if clock() - began >= HOST_STEADY_S:
-            wait_s = first_wait_s
+            wait_s = HOST_RESTART_S
         tell(f"This computer's host failed ({why}); it starts again in {wait_s:g} s.")
-        await asyncio.sleep(wait_s)
+        await wait(wait_s)
         wait_s = min(wait_s * 2, HOST_RESTART_S_MAX)

@@ -5,6 +5,7 @@ They share a process and nothing else: the host reaches the hub through its HTTP
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -31,7 +32,9 @@ from ekiden.hub.settings import DEFAULT_PORT, Settings
 from ekiden.hub.wiring import open_hub
 from ekiden.kernel.clock import SystemClock
 from ekiden.kernel.errors import EkidenError, StoreHeld, Unauthenticated
+from ekiden.kernel.limits import UP_HOST_WAIT_S
 from ekiden.log.sqlite_files import make_private_folder
+from ekiden.sessions.wire import Hosts
 from ekiden.vendors.demo.native import sessions_folder
 
 _log = logging.getLogger(__name__)
@@ -82,11 +85,12 @@ async def _up(options: argparse.Namespace) -> int:
         # The hub is reached at its own address, whatever name people use for it.
         client = Client(f"http://127.0.0.1:{serving.port}", read_key(home / LOCAL_KEY))
         stack.push_async_callback(client.close)
-        await _tell(client, screen, home, serving, options)
         host = None
         if not options.no_host:
             key = await _host_key(client, home)
             host = await _start_host(stack, client.url, key, home, _own_name(), _teller(screen, options))
+            await _until_here(client, key.host_id)
+        await _tell(client, screen, home, serving, options)
         if not options.json:
             task = asyncio.create_task(_tell_who_asks(client, screen))
             stack.push_async_callback(_cancelled, task)
@@ -247,6 +251,19 @@ async def _start_host(
     task = asyncio.create_task(kept(lambda: Host(settings, client, key.host_id).run(), tell))
     stack.push_async_callback(_cancelled, task)
     return task
+
+
+async def _until_here(client: Client, host_id: str) -> None:
+    """Waits, within a bound, until the hub can ask this computer: who follows the link finds its sessions."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(UP_HOST_WAIT_S):
+            while not await _is_here(client, host_id):  # noqa: ASYNC110 (asked as any client asks: no event to share)
+                await asyncio.sleep(0.02)
+
+
+async def _is_here(client: Client, host_id: str) -> bool:
+    known = await client.get("/v1/hosts", type=Hosts)
+    return any(host.host_id == host_id and host.here for host in known.hosts)
 
 
 async def _until_asked(ending: asyncio.Event, host: "asyncio.Task[None] | None") -> None:

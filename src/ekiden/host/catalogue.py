@@ -293,7 +293,7 @@ class Catalogue:
                 continue
             if grown and (file in new or not self._first_scan):
                 self.tails.seen_growing(tracked)
-            if _unknown(tracked):
+            if _unknown(tracked) or (grown and file.compressed):
                 fresh.append(tracked)
             self._changed(tracked)
         return fresh
@@ -333,10 +333,11 @@ class Catalogue:
         await self._store.wrote(lambda connection: put_gone(connection, ids, at))
 
     async def _peek(self, fresh: Sequence[Tracked]) -> None:
-        """Learns title and folder of sessions that are not imported yet, from the two ends of their files."""
+        """Learns title and folder of sessions that are not imported yet, from the two ends of their files; and of
+        compressed files whether they break off."""
         for tracked in sorted(fresh, key=lambda one: -(one.row.modified_at if one.row else 0)):
             row = tracked.row
-            if row is None or row.gone_at or tracked.facts.first_prompt or not _unknown(tracked):
+            if row is None or row.gone_at or not (row.compressed or _unknown(tracked)):
                 self.tails.readable(tracked, looking=True)
                 continue
             try:
@@ -349,7 +350,7 @@ class Catalogue:
             self.tails.readable(tracked, looking=True)
             if CUT_FRAME in notices and tracked.row is not None and tracked.row.found() == row.found():
                 tracked.notices.add(CUT_FRAME)
-            if not (tracked.tail and tracked.tail.facts):
+            if _unknown(tracked) and not (tracked.tail and tracked.tail.facts):
                 tracked.facts = facts
             self._changed(tracked)
             await asyncio.sleep(_PEEK_YIELD_S)
@@ -380,7 +381,7 @@ class Catalogue:
             file = vendor.discovery.recognise(Path(path))
             if file is not None:
                 key = (vendor.name, file.native_id, file.thread)
-                self._touched[key] = (vendor.name, _better(self._files.get(key), file, newest=True))
+                self._touched[key] = (vendor.name, _better(self._heard_of(key), file, newest=True))
                 if created:
                     self._created.add(key)
                 self._flush_now.set()
@@ -390,13 +391,22 @@ class Catalogue:
         else:
             self._owners_now.set()
 
+    def _heard_of(self, key: tuple[str, str, str]) -> FoundFile | None:
+        touched = self._touched.get(key)
+        return touched[1] if touched is not None else self._files.get(key)
+
     def _touch_known(self, path: str, vendor: str, file: FoundFile) -> bool:
         try:
             info = os.lstat(path)
         except OSError:
             return False
         now = replace(file, size=info.st_size, modified_at=info.st_mtime)
-        self._touched[(vendor, file.native_id, file.thread)] = (vendor, now)
+        key = (vendor, file.native_id, file.thread)
+        best = _better(self._heard_of(key), now, newest=True)
+        self._touched[key] = (vendor, best)
+        if best is not now:
+            self._flush_now.set()
+            return True
         tracked = self.tracked(vendor, file.native_id)
         followed = tracked.followed(file.thread)
         if followed.tail is not None:
@@ -504,7 +514,7 @@ def _unknown(tracked: Tracked) -> bool:
     row, facts = tracked.row, tracked.facts
     if row is None:
         return False
-    return not facts.messages if row.compressed else row.facts is None and not facts.rows
+    return not facts.messages if row.compressed else row.facts is None and not (facts.rows or facts.first_prompt)
 
 
 def _all_files(vendor: Vendor) -> list[FoundFile]:

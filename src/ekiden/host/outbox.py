@@ -6,8 +6,9 @@ reports and growth are made from the present state when their turn comes, and on
 wait in a bounded queue.
 
 A batch keeps its bytes and its Command-Id until the hub has answered, however often it must be sent, so it has
-its effect once. Growth carries the mark that the hub must hold; where it does not fit (`stale`) reading goes on
-from the hub's mark.
+its effect once. Batches and the pieces of growing items are cut by their encoded size, so that each fits the door.
+An entry that the hub takes in no form is found, left out and announced; what is behind it goes on. Growth carries
+the mark that the hub must hold; where it does not fit (`stale`) reading goes on from the hub's mark.
 """
 
 import asyncio
@@ -21,13 +22,16 @@ import msgspec
 
 from ekiden.client.client import Client
 from ekiden.host.catalogue import Catalogue
-from ekiden.host.sessions import Followed, Tracked, digests
+from ekiden.host.sessions import Followed, Tracked, digests, with_parent
 from ekiden.host.store import Store, put_told
+from ekiden.kernel import canonical
 from ekiden.kernel.errors import (
     EkidenError,
     Forbidden,
+    Invalid,
     NotFound,
     StoreNewer,
+    TooLarge,
     Unauthenticated,
     Unavailable,
 )
@@ -35,19 +39,25 @@ from ekiden.kernel.ids import Prefix, new_id
 from ekiden.kernel.limits import (
     FEED_BYTES_MAX,
     FEED_ENTRIES_MAX,
+    FEED_PIECE_BYTES_MAX,
     FEED_RETRY_S,
     FEED_RETRY_S_MAX,
     GROWING_TEXT_BYTES_MAX,
     OUTBOX_ENTRIES_MAX,
+    REQUEST_BODY_BYTES_MAX,
 )
 from ekiden.sessions.wire import (
     Feed,
     FeedAnswer,
+    FeedApproval,
+    FeedApprovalEnd,
     FeedEntry,
     FeedGrew,
     FeedGrown,
     FeedItems,
+    FeedMessage,
     FeedSession,
+    FeedTurn,
     SessionReport,
 )
 from ekiden.transcript.items import Item, ItemKind, ToolState
@@ -62,6 +72,10 @@ _FINAL = (Unauthenticated, Forbidden, NotFound, StoreNewer)
 
 ItemKey = tuple[str, str]
 """(session id, item id)"""
+FileKey = tuple[str, str]
+"""(session id, thread)"""
+REFUSED = "feed_refused"
+"""A session's notice: the hub would not take something of it."""
 
 
 @dataclass(slots=True)
@@ -72,6 +86,9 @@ class _Growing:
     told: list[str] = field(default_factory=list[str])
     waiting: list[str] = field(default_factory=list[str])
     size: int = 0
+    """Bytes of text so far, told and waiting."""
+    truncated: bool = False
+    """It has reached its bound: no more is told, and the last piece says so."""
 
 
 def _nothing() -> None:
@@ -105,13 +122,52 @@ class Batch:
     size: int = 0
 
     def add(self, entry: FeedEntry, then: Callable[[], None] = _nothing) -> None:
+        self.size += len(_encode(entry))
         self.entries.append(entry)
         self.then.append(then)
-        self.size += len(_encode(entry))
+
+    def part(self, first: int, end: int) -> "Batch":
+        """The entries `first` to `end` with all that hangs on them."""
+        entries = self.entries[first:end]
+        sessions = {entry.session.session_id for entry in entries if isinstance(entry, FeedSession)}
+        reports = [one for one in self.reports if one[0].session_id in sessions]
+        return Batch(entries, self.then[first:end], reports)
+
+    @property
+    def grows(self) -> bool:
+        return any(isinstance(entry, FeedGrew) for entry in self.entries)
 
     @property
     def full(self) -> bool:
         return len(self.entries) >= FEED_ENTRIES_MAX or self.size >= FEED_BYTES_MAX // 2
+
+
+def _session_of(entry: FeedEntry) -> str:
+    match entry:
+        case FeedSession():
+            return entry.session.session_id
+        case FeedApproval():
+            return entry.approval.session_id
+        case FeedApprovalEnd() | FeedMessage():
+            return ""
+        case FeedItems() | FeedTurn() | FeedGrew() | FeedGrown():
+            return entry.session_id
+
+
+def _file_of(entry: FeedEntry) -> FileKey | None:
+    """The file that an entry's items are read from, in order."""
+    return (entry.session_id, entry.thread) if isinstance(entry, FeedItems) and entry.after != "*" else None
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """(as much of a text as one piece may hold when it is written as JSON, the rest)."""
+    if len(_encode(text)) <= FEED_PIECE_BYTES_MAX:
+        return text, ""
+    fits, over = 0, min(len(text), FEED_PIECE_BYTES_MAX)
+    while over - fits > 1:
+        middle = (fits + over) // 2
+        fits, over = (middle, over) if len(_encode(text[:middle])) <= FEED_PIECE_BYTES_MAX else (fits, middle)
+    return text[:fits], text[fits:]
 
 
 class Outbox:
@@ -137,6 +193,8 @@ class Outbox:
         self._idle: OrderedDict[str, Tracked] = OrderedDict()
         self._queue: deque[_Word | _Grown] = deque()
         self._growing: dict[ItemKey, _Growing] = {}
+        self._left_out: dict[FileKey, dict[str, str]] = {}
+        """Of each file of which the batch on its way has lost items: the mark behind them -> the one before."""
         self._finished: OrderedDict[ItemKey, None] = OrderedDict()
         self._wake = asyncio.Event()
         self._run_id = new_id(Prefix.COMMAND)
@@ -175,22 +233,35 @@ class Outbox:
         """Adds a word of one of our own runtimes, in order. `then` is called once the hub has taken it: what the
         host forgets only then is told again after a start if it did not come to that."""
         if len(self._queue) >= OUTBOX_ENTRIES_MAX:
-            self._queue.popleft()
-            self.dropped += 1
+            self._drop_oldest()
         self._queue.append(_Word(entry, then))
         self._wake.set()
 
+    def _drop_oldest(self) -> None:
+        """Makes room in the queue. The places of growing items stay: what waits there has a bound of its own."""
+        for position, word in enumerate(self._queue):
+            if isinstance(word, _Word):
+                del self._queue[position]
+                self.dropped += 1
+                return
+
     def grow(self, session_id: str, turn_id: str, item_id: str, kind: ItemKind, text: str) -> None:
-        """Adds a piece to a growing item."""
+        """Adds a piece to a growing item. What is over `GROWING_TEXT_BYTES_MAX` is dropped, and that is told."""
         key = (session_id, item_id)
         if key in self._finished or not text:
             return
         growing = self._growing.get(key)
         if growing is None:
             growing = self._growing[key] = _Growing(turn_id, kind)
-        growing.size += len(text)
-        if growing.size > GROWING_TEXT_BYTES_MAX:
+        if growing.truncated:
             return
+        text = canonical.whole_text(text)
+        encoded = text.encode()
+        room = GROWING_TEXT_BYTES_MAX - growing.size
+        if len(encoded) > room:
+            growing.truncated = True
+            text = encoded[:room].decode(errors="ignore")
+        growing.size += min(len(encoded), room)
         if not growing.waiting:
             self._queue.append(_Grown(key))
         growing.waiting.append(text)
@@ -252,14 +323,25 @@ class Outbox:
             _, tracked = self._idle.popitem(last=False)
             await self._add_idle(batch, tracked)
         while self._queue and not batch.full:
-            word = self._queue.popleft()
+            word = self._queue[0]
+            if isinstance(word, _Word) and isinstance(word.entry, FeedTurn) and batch.grows:
+                break  # the hub sends pieces on once a feed is stored, so they would come behind their turn's end
+            self._queue.popleft()
             if isinstance(word, _Word):
-                batch.add(word.entry, word.then)
+                self._add(batch, word.entry, word.then)
             elif (entry := self._grown_entry(word)) is not None:
-                batch.add(entry)
+                self._add(batch, entry)
         if not batch.entries:
             return None
         return batch
+
+    def _add(self, batch: Batch, entry: FeedEntry, then: Callable[[], None] = _nothing) -> None:
+        """Adds an entry, or leaves it out if it cannot be written at all."""
+        try:
+            batch.add(entry, then)
+        except (ValueError, TypeError, OverflowError) as error:
+            self._refused(entry, Invalid.code, f"It cannot be written ({type(error).__name__}).")
+            then()
 
     def _add_report(self, batch: Batch, tracked: Tracked) -> None:
         """Adds the session's report if it differs from what was told. Sizes and counts, which change with every
@@ -267,7 +349,7 @@ class Outbox:
         if not tracked.listed:
             self._release(tracked.session_id)
             return
-        report = self._report(tracked)
+        report = with_parent(self._report(tracked), tracked, self._catalogue.sessions)
         core, whole = digests(report)
         if (
             not tracked.told_core
@@ -318,49 +400,78 @@ class Outbox:
                 if item.tool is None or item.tool.state not in _STILL_GROWING:
                     self.finish(tracked.session_id, item.id)
             self._add_report(batch, tracked)
-            batch.add(FeedItems(tracked.session_id, tuple(growth.items), before, mark, followed.thread))
             followed.hub_mark = mark
+            self._add(batch, FeedItems(tracked.session_id, tuple(growth.items), before, mark, followed.thread))
 
     async def _add_idle(self, batch: Batch, tracked: Tracked) -> None:
         items = await self._catalogue.tails.open_line(tracked)
         if items and tracked.listed:
-            batch.add(FeedItems(tracked.session_id, tuple(items), "*", tracked.hub_mark))
+            self._add(batch, FeedItems(tracked.session_id, tuple(items), "*", tracked.hub_mark))
 
     def _grown_entry(self, word: _Grown) -> FeedEntry | None:
+        """What fits one piece of all that waits; the rest has the next place."""
         session_id, item_id = word.key
         growing = self._growing.get(word.key)
-        if growing is None:
+        if growing is None or not (growing.waiting or word.anew):
             return None
-        text = "".join(growing.waiting)
-        growing.waiting = []
-        if word.anew:
-            if text:
-                growing.told.append(text)
-                growing.count += 1
-            growing.told = ["".join(growing.told)]
-            return FeedGrown(session_id, growing.turn_id, item_id, growing.kind, growing.count, growing.told[0])
-        if not text:
-            return None
+        counted = not word.anew or bool(growing.waiting)
+        part, rest = _parted("".join([*growing.told, *growing.waiting] if word.anew else growing.waiting))
+        growing.waiting = [rest] if rest else []
+        if rest:
+            self._queue.appendleft(_Grown(word.key))
+        truncated = growing.truncated and not rest
         index = growing.count
-        growing.count += 1
-        growing.told.append(text)
-        return FeedGrew(session_id, growing.turn_id, item_id, growing.kind, index, text)
+        # A text in parts is newer than all that the hub may hold of it, or its pieces would be added twice.
+        growing.count += counted or bool(rest)
+        if word.anew:
+            growing.told = [part]
+            return FeedGrown(
+                session_id, growing.turn_id, item_id, growing.kind, growing.count, part, truncated=truncated
+            )
+        growing.told.append(part)
+        return FeedGrew(session_id, growing.turn_id, item_id, growing.kind, index, part, truncated=truncated)
 
     def _command_id(self, body: bytes) -> str:
         self._batches += 1
         return f"{self._run_id}.{self._batches}.{hashlib.sha256(body).hexdigest()[:16]}"
 
     async def _deliver(self, batch: Batch) -> None:
-        """Sends a batch until the hub has answered it."""
-        body = _encode(Feed(tuple(batch.entries)))
-        try:
-            answer = await self._send(body, self._command_id(body))
-        except _FINAL:
-            raise
-        except EkidenError as error:
-            await self._one_by_one(batch, error)
-            return
-        self._taken(batch, answer)
+        """Sends a batch until the hub has answered all of it, in as many parts as that takes."""
+        parts = deque([batch])
+        while parts:
+            parts.extendleft(reversed(await self._deliver_part(parts.popleft())))
+        self._left_out.clear()
+
+    async def _deliver_part(self, part: Batch) -> list[Batch]:
+        """Sends entries, and returns those that are to be sent again. Entries that are refused together are sent
+        in halves until the one at fault is alone: it is left out, and the others are not held up."""
+        part.entries = [self._rebased(entry) for entry in part.entries]
+        body = _encode(Feed(tuple(part.entries)))
+        count = len(part.entries)
+        refusal: EkidenError
+        if len(body) > REQUEST_BODY_BYTES_MAX or (len(body) > FEED_BYTES_MAX and count > 1):
+            refusal = TooLarge("It is larger than a request may be.", size=len(body), max=REQUEST_BODY_BYTES_MAX)
+        else:
+            try:
+                return self._taken(part, await self._send(body, self._command_id(body)))
+            except _FINAL:
+                raise
+            except EkidenError as error:
+                refusal = error
+        if count > 1:
+            return [part.part(0, count // 2), part.part(count // 2, count)]
+        self._refused(part.entries[0], refusal.code, refusal.message)
+        part.then[0]()
+        return []
+
+    def _rebased(self, entry: FeedEntry) -> FeedEntry:
+        """Items that were read behind refused ones follow what was taken before those."""
+        if isinstance(entry, FeedItems):
+            lost, after = self._left_out.get((entry.session_id, entry.thread), {}), entry.after
+            while after in lost:
+                after = lost[after]
+            return msgspec.structs.replace(entry, after=after)
+        return entry
 
     async def _send(self, body: bytes, command_id: str) -> FeedAnswer:
         wait_s = FEED_RETRY_S
@@ -375,19 +486,8 @@ class Outbox:
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 2, FEED_RETRY_S_MAX)
 
-    async def _one_by_one(self, batch: Batch, refusal: EkidenError) -> None:
-        """One entry that the hub refuses must not hold up the others: it is left out, and counted."""
-        if len(batch.entries) == 1:
-            self._refused(batch.entries[0], refusal.code, refusal.message)
-            batch.then[0]()
-            return
-        for entry, then in zip(batch.entries, batch.then, strict=True):
-            single = Batch(entries=[entry], then=[then])
-            if isinstance(entry, FeedSession):
-                single.reports = [one for one in batch.reports if one[0].session_id == entry.session.session_id]
-            await self._deliver(single)
-
-    def _taken(self, batch: Batch, answer: FeedAnswer) -> None:
+    def _taken(self, batch: Batch, answer: FeedAnswer) -> list[Batch]:
+        """Notes what the hub has taken, and returns what is to be sent again: items behind refused ones."""
         told: list[tuple[str, int]] = []
         for tracked, core, whole in batch.reports:
             tracked.told_core, tracked.told_whole = core, whole
@@ -399,28 +499,52 @@ class Outbox:
             then()
         if told:
             self._store.write(lambda connection: put_told(connection, told))
-        for refused in answer.refused:
-            if refused.index < len(batch.entries):
-                self._refused(batch.entries[refused.index], refused.code, refused.message)
+        again: dict[FileKey, Batch] = {}
+        for refused in sorted(answer.refused, key=lambda one: one.index):
+            if refused.index >= len(batch.entries):
+                continue
+            entry = batch.entries[refused.index]
+            key = _file_of(entry)
+            if key in again:
+                continue
+            self._refused(entry, refused.code, refused.message)
+            if key is not None and key in self._left_out:
+                rest = batch.part(refused.index + 1, len(batch.entries))
+                behind = [entry for entry in rest.entries if _file_of(entry) == key]
+                if behind:
+                    again[key] = Batch(behind, [_nothing] * len(behind))
         for stale in answer.stale:
+            if (stale.session_id, stale.thread) in again:
+                continue
             tracked = self._catalogue.by_id.get(stale.session_id)
             if tracked is not None:
                 self._catalogue.tails.set_mark(tracked.followed(stale.thread), stale.mark)
         if answer.boot_id and answer.boot_id != self._boot_id:
             self.met(answer.boot_id)
+        return list(again.values())
 
     def _refused(self, entry: FeedEntry, code: str, message: str) -> None:
-        """The hub will not take this entry, however often it is told."""
+        """The hub will not take this entry, however often it is told: it is left out, counted for the host's
+        report, and named in the session's."""
         self.refused += 1
-        _log.warning("The hub refused an entry of the feed (%s): %s", code, message)
-        session_id = entry.session.session_id if isinstance(entry, FeedSession) else ""
-        self._release(session_id)
+        _log.warning("The hub refused an entry of the feed (%s, %s): %s", type(entry).__name__, code, message)
+        session_id = _session_of(entry)
+        tracked = self._catalogue.by_id.get(session_id)
+        if isinstance(entry, FeedSession):
+            self._release(session_id)
+        elif tracked is not None and code != NotFound.code and REFUSED not in tracked.notices:
+            tracked.notices.add(REFUSED)
+            self.changed(tracked)
+        if isinstance(entry, FeedGrew | FeedGrown):
+            self.finish(session_id, entry.item_id)  # nothing behind the missing piece would be taken
         if isinstance(entry, FeedItems) and entry.after != "*":
-            tracked = self._catalogue.by_id.get(entry.session_id)
             if tracked is None:
                 return
             followed = tracked.followed(entry.thread)
-            followed.hub_mark = entry.after
+            if code != NotFound.code:
+                self._left_out.setdefault(followed.key, {})[entry.mark] = entry.after
+            if followed.hub_mark == entry.mark or code == NotFound.code:
+                followed.hub_mark = entry.after
             if code == NotFound.code and tracked.known_to_hub:
                 tracked.known_to_hub = False
                 tracked.told_core = tracked.told_whole = ""

@@ -7,7 +7,7 @@ nothing. What they cannot do is choose `Host` (it is the name that they were led
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote_to_bytes
 
-from ekiden.kernel.errors import EkidenError, Forbidden, Invalid
+from ekiden.kernel.errors import Forbidden, Invalid
 from ekiden.kernel.limits import HOST_SPELLINGS_KEPT_MAX
 
 Headers = Mapping[bytes, bytes]
@@ -16,14 +16,14 @@ KEY_MARK = b"ekd_"
 _SITES_OF_OTHERS = (b"cross-site", b"same-site")
 
 
-class WrongType(EkidenError):
+class WrongType(Invalid):
     """A write does not carry JSON."""
 
     code = "wrong_type"
     status = 415
 
 
-class NotAllowed(EkidenError):
+class NotAllowed(Invalid):
     """The place is there, but not for this method. `details`: allow."""
 
     code = "method_not_allowed"

@@ -1,8 +1,10 @@
 """Items that still grow: kept whole, so that a late joiner gets every byte already streamed.
 
 Pieces are applied by their index: a piece that was told before changes nothing, one after a hole is not taken
-(the host tells such an item anew). What is kept is bounded per item, in number and in all; where a text is not
-kept whole any more, `truncated` says so to whoever joins late, while those who follow go on getting pieces.
+(the host tells such an item anew). What is kept is bounded per item, in number and in all, and `truncated` says
+where a text is not kept whole any more. A text that reaches its own bound ends there for everybody: it is told
+once more as truncated, and no further piece is passed on. Where a text had to go for others, only whoever joins
+late misses it, while those who follow go on getting pieces.
 
 An item ends when its whole form is added, a while after its turn has ended, or when its host has been lost for
 long.
@@ -71,18 +73,21 @@ class _Entry:
     size: int = 0
     """Bytes of text that are kept."""
     truncated: bool = False
+    full: bool = False
+    """The text has reached its bound: nothing more of it is kept or passed on."""
     ends_at: float | None = None
     joined: list[str] = field(default_factory=list[str])
     pieces: list[str] = field(default_factory=list[str])
 
-    def keep(self, text: str) -> int:
-        """Adds to the kept text as far as the bound allows; returns how many bytes it grew by."""
+    def keep(self, text: str) -> tuple[str, int]:
+        """Adds to the kept text as far as the bound allows; returns (what may be passed on, how many bytes were
+        added)."""
         if self.truncated:
-            return 0
+            return text, 0
         size = len(text) if text.isascii() else len(text.encode())
         room = GROWING_TEXT_BYTES_MAX - self.size
         if size > room:
-            self.truncated = True
+            self.truncated = self.full = True
             text = text.encode()[:room].decode(errors="ignore")
             size = len(text.encode())
         self.pieces.append(text)
@@ -90,7 +95,7 @@ class _Entry:
             self.joined.append("".join(self.pieces))
             self.pieces.clear()
         self.size += size
-        return size
+        return text, size
 
     def clear(self) -> int:
         """Lets the text go and returns how many bytes that were."""
@@ -143,7 +148,12 @@ class GrowingItems:
             self.missed_pieces += told.index > entry.count
             return []
         entry.count += 1
-        self._bytes += entry.keep(told.text)
+        if entry.full:
+            return frames
+        text, size = entry.keep(told.text)
+        self._bytes += size
+        if told.truncated:
+            entry.truncated = entry.full = True
         self._touch(entry)
         body = {
             "session_id": told.session_id,
@@ -151,9 +161,11 @@ class GrowingItems:
             "item_id": told.item_id,
             "kind": told.kind,
             "index": told.index,
-            "text": told.text,
+            "text": text,
         }
         frames.append(passing("item.grew", body, (_topic(told.session_id),)))
+        if entry.full:
+            frames.append(_grown_frame(entry))
         return frames
 
     def _grown(self, told: FeedGrown, host_id: str) -> list[Frame]:
@@ -165,8 +177,10 @@ class GrowingItems:
             return []
         self._bytes -= entry.clear()
         entry.count = told.count
-        entry.truncated = False
-        self._bytes += entry.keep(told.text)
+        entry.truncated = entry.full = False
+        self._bytes += entry.keep(told.text)[1]
+        if told.truncated:
+            entry.truncated = entry.full = True
         self._touch(entry)
         frames.append(_grown_frame(entry))
         return frames

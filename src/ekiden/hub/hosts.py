@@ -22,6 +22,7 @@ from ekiden.kernel.errors import (
     HostAway,
     HostSilent,
     TooMany,
+    Unavailable,
 )
 from ekiden.kernel.ids import Prefix, new_id
 from ekiden.kernel.limits import HOST_GRACE_S, HOST_REQUESTS_OPEN_MAX
@@ -55,11 +56,12 @@ class AnswerTaken(msgspec.Struct, frozen=True):
     taken: bool
 
 
-class HostRefused(EkidenError):
+class HostRefused(Unavailable):
     """A host refused with a code that is not in this program's own tree."""
 
     code = "host_refused"
     status = 502
+    retry_helps = False
 
 
 def _tree(root: type[EkidenError]) -> dict[str, type[EkidenError]]:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from ekiden.hub.asgi import Receive, Scope
-from ekiden.kernel.errors import EkidenError, Invalid, TooLarge
+from ekiden.kernel.errors import Invalid, TooLarge, Unavailable
 from ekiden.kernel.limits import QUERY_FIELDS_MAX, REQUEST_BODY_BYTES_MAX, REQUEST_BODY_WAIT_S
 
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -82,7 +82,7 @@ async def read_body(receive: Receive) -> bytes:
         raise BodyLate(f"The body did not come within {REQUEST_BODY_WAIT_S:g} s.") from None
 
 
-class BodyLate(EkidenError):
+class BodyLate(Unavailable):
     """A request's body came too slowly."""
 
     code = "body_late"

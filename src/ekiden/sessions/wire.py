@@ -123,7 +123,8 @@ class FeedTurn(Struct, frozen=True, tag="turn", tag_field="entry"):
 
 
 class FeedGrew(Struct, frozen=True, tag="grew", tag_field="entry"):
-    """The `index`-th piece (from 0) of a growing item."""
+    """The `index`-th piece (from 0) of a growing item. `truncated`: the item grows on, but no more of it is told
+    before it is whole."""
 
     session_id: str
     turn_id: str
@@ -131,10 +132,12 @@ class FeedGrew(Struct, frozen=True, tag="grew", tag_field="entry"):
     kind: ItemKind
     index: int
     text: str
+    truncated: bool = False
 
 
 class FeedGrown(Struct, frozen=True, tag="grown", tag_field="entry"):
-    """All of a growing item so far, of `count` pieces: told again to a hub that has started anew."""
+    """All of a growing item so far, of `count` pieces: told again to a hub that has started anew. A long text goes
+    on in the pieces behind it. `truncated` as in `FeedGrew`."""
 
     session_id: str
     turn_id: str
@@ -142,6 +145,7 @@ class FeedGrown(Struct, frozen=True, tag="grown", tag_field="entry"):
     kind: ItemKind
     count: int
     text: str
+    truncated: bool = False
 
 
 class ApprovalOption(Struct, frozen=True):
