@@ -115,15 +115,17 @@ class HostLinks:
         return host is not None and host.here
 
     def expect(self, host_id: str, within_s: float) -> None:
-        """A host that was here before the hub started: lost, if it does not come back in time."""
+        """A host that is about to connect, or was here before the hub started: lost, if it does not come in time."""
         if host_id not in self._hosts:
             host = self._hosts[host_id] = _Host(seen_at=self._clock.now())
             host.grace = asyncio.get_running_loop().call_later(within_s, self._lose, host_id)
 
     def seen(self, host_id: str) -> None:
-        """A sign of life: a report, a feed or an answer."""
+        """A sign of life: a report, a feed or an answer. One that is not connected is about to be: who asks it
+        meanwhile waits."""
         host = self._hosts.get(host_id)
         if host is None:
+            self.expect(host_id, HOST_GRACE_S)
             return
         host.seen_at = self._clock.now()
         if host.grace is not None and host.here:
