@@ -115,7 +115,7 @@ class HostLinks:
         return host is not None and host.here
 
     def expect(self, host_id: str, within_s: float) -> None:
-        """A host that is about to connect, or was here before the hub started: lost, if it does not come in time."""
+        """A host that is about to connect, or was here before the hub started: lost if it does not come."""
         if host_id not in self._hosts:
             host = self._hosts[host_id] = _Host(seen_at=self._clock.now())
             host.grace = asyncio.get_running_loop().call_later(within_s, self._lose, host_id)
