@@ -14,7 +14,7 @@ from ekiden.hub.settings import Settings
 from ekiden.hub.wiring import open_hub
 from ekiden.kernel.clock import SystemClock
 from ekiden.kernel.cursors import parse_cursor
-from ekiden.kernel.errors import AlreadyAnswered, EkidenError
+from ekiden.kernel.errors import AlreadyAnswered, EkidenError, HostAway
 from ekiden.sessions.wire import (
     AnswerApproval,
     Approval,
@@ -108,7 +108,12 @@ class Place:
         return view.session.state is SessionState.IDLE and not view.messages and not view.approvals
 
     async def texts(self, session_id: str) -> list[str]:
-        page = await self.owner.get(f"/v1/sessions/{session_id}/items", type=ItemPage, limit=1_000)
+        """What people said; nothing while the host is away, which it is for a moment after a restart here, where
+        a host is lost at once."""
+        try:
+            page = await self.owner.get(f"/v1/sessions/{session_id}/items", type=ItemPage, limit=1_000)
+        except HostAway:
+            return []
         return [item.text() for item in page.items if item.role == "user"]
 
     async def follow(self, follower: Follower, cursor: str) -> None:

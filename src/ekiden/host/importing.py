@@ -42,7 +42,6 @@ from ekiden.host.store import (
     file_row,
     newlines_of,
     packed_newlines,
-    put_facts,
     put_revision,
 )
 from ekiden.host.unpacked import Opener
@@ -85,17 +84,6 @@ def peek(source: ByteSource, vendor: Vendor, file: FoundFile) -> tuple[Facts, bo
     facts.unknown_kinds = {}
     facts.drift = Drift.NONE
     return facts, False
-
-
-def peek_row(store: Store, opener: Opener, vendor: Vendor, row: FileRow) -> Facts | None:
-    """Looks at a file's two ends and keeps what they tell; None if it cannot be read."""
-    try:
-        with opener.open(vendor, row.found()) as opened:
-            facts, _ = peek(opened.source, vendor, row.found())
-    except EkidenError:
-        return None
-    store.write(lambda connection: put_facts(connection, row.id, facts))
-    return facts
 
 
 class _Import:

@@ -149,21 +149,28 @@ class HostLinks:
         return tuple(host_id for host_id, host in self._hosts.items() if host.streams)
 
     def expect(self, host_id: str, within_s: float) -> None:
-        """A host that was here before the hub started: lost, if it does not come back in time."""
+        """A host that is about to connect, or was here before the hub started: lost if it does not come."""
         if host_id not in self._hosts:
             host = self._hosts[host_id] = _Host(seen_at=self._clock.now())
             host.grace = asyncio.get_running_loop().call_later(within_s, self._lose, host_id)
 
     def seen(self, host_id: str) -> None:
-        """A sign of life: a report, a feed or an answer."""
+        """A sign of life: a report, a feed or an answer. With one node, a host that is not connected is about to
+        be: who asks it meanwhile waits."""
         if self.elsewhere is not None:
             self.elsewhere.spoke(host_id)
+        elif host_id not in self._hosts:
+            self.expect(host_id, HOST_GRACE_S)
         self.heard_of(host_id)
 
     def heard_of(self, host_id: str) -> None:
         """A sign of life, given to whichever node."""
         host = self._hosts.get(host_id)
         if host is None:
+            return
+        host = self._hosts.get(host_id)
+        if host is None:
+            self.expect(host_id, HOST_GRACE_S)
             return
         host.seen_at = self._clock.now()
         if host.grace is not None and host.here:
