@@ -168,10 +168,6 @@ class HostLinks:
         host = self._hosts.get(host_id)
         if host is None:
             return
-        host = self._hosts.get(host_id)
-        if host is None:
-            self.expect(host_id, HOST_GRACE_S)
-            return
         host.seen_at = self._clock.now()
         if host.grace is not None and host.here:
             self._await_return(host_id, host)
