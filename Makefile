@@ -66,7 +66,7 @@ check: $(VENV)/.installed-test
 
 test: check browser
 	$(BIN)/python -m pytest $(if $(filter browser,$(EKIDEN_TEST_WITHOUT)),-m "not browser") $(PYTEST)
-	@$(if $(EKIDEN_TEST_WITHOUT),echo "NOT tested, since EKIDEN_TEST_WITHOUT says so: $(EKIDEN_TEST_WITHOUT)")
+	@if [[ -n "$(EKIDEN_TEST_WITHOUT)" ]]; then echo "NOT tested, since EKIDEN_TEST_WITHOUT says so: $(EKIDEN_TEST_WITHOUT)"; fi
 
 # The page is tested in a real Chromium. It is a system package: installed where that is ours to do, else asked for.
 browser:
