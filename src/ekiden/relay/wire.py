@@ -1,14 +1,11 @@
-"""The shapes of the relay room at the door: channels, messages, mentions, receipts, status and leases.
+"""The shapes of the relay room at the door: channels, messages, mentions and receipts.
 
-All times are RFC 3339 in UTC; empty means never. Unknown fields are borne. The same structs are the bodies of events.
-Numbers of messages are gapless per channel and follow the order of the log. Who acts is never in a body: it comes from
-the key. Where a body may name a sender (`sender`), it is only compared, and another one is refused.
+All times are RFC 3339 in UTC; empty means never. Unknown fields are borne. The same structs are the bodies of
+events. Numbers of messages are gapless per channel and follow the order of the log. Who acts is never in a body:
+it comes from the key. Where a body may name a sender (`sender`), it is only compared, and another one is refused.
 """
 
 from enum import StrEnum
-from typing import Any
-
-import msgspec
 
 from ekiden.transcript.items import Struct
 
@@ -24,7 +21,8 @@ class ChannelState(StrEnum):
 
 
 class Retention(Struct, frozen=True):
-    """What a channel keeps: messages younger than `age_s` and the newest `count`; 0 is no bound. `held`: a legal hold,
+    """What a channel keeps: messages younger than `age_s` and the newest `count`; 0 is no bound. `held`: a legal
+    hold,
     under which nothing is purged, edited away or deleted."""
 
     age_s: int = 0
@@ -78,6 +76,8 @@ class Channel(Struct, frozen=True):
 
 
 class NewChannel(Struct, frozen=True):
+    """A channel to be made."""
+
     name: str
     topic: str = ""
     encrypted: bool = False
@@ -167,7 +167,8 @@ class Sealed(Struct, frozen=True):
 
 
 class Signature(Struct, frozen=True):
-    """Ed25519 over a statement; see `ekiden.crypto.statements`. `chain` and `link` number what one program said, and
+    """Ed25519 over a statement; see `ekiden.crypto.statements`. `chain` and `link` number what one program said,
+    and
     `previous` is the SHA-256 (hex) of its statement before, so that what was withheld shows."""
 
     signer: str
@@ -191,8 +192,10 @@ class Countersign(Struct, frozen=True):
 class Post(Struct, frozen=True):
     """A message to be sent. In an encrypted channel `sealed` and nothing in `text`; in others the reverse.
 
-    `message_id` is the client's own (`msg_…`); sent again with the same content it is answered again, with another it
-    is refused. `mentions` are names, roles or `all` beside those that the grammar finds in the text: the only ones in
+    `message_id` is the client's own (`msg_…`); sent again with the same content it is answered again, with another
+    it
+    is refused. `mentions` are names, roles or `all` beside those that the grammar finds in the text: the only ones
+    in
     an encrypted channel. Attachments must have been put before.
     """
 
@@ -288,7 +291,8 @@ class DeliveryState(StrEnum):
 
 
 class Delivery(Struct, frozen=True):
-    """One mention on its way. `why` is a stable word where nobody is woken: `loop_hops`, `loop_pair`, `loop_thread`,
+    """One mention on its way. `why` is a stable word where nobody is woken: `loop_hops`, `loop_pair`,
+    `loop_thread`,
     `nothing_new`, `may_not_read`, `archived`, `self`."""
 
     message_id: str
@@ -336,7 +340,8 @@ class Edit(Struct, frozen=True):
 
 
 class Messages(Struct, frozen=True):
-    """Messages in the order of their numbers. `before` and `after` lead on, empty at an end. `missing` says how many
+    """Messages in the order of their numbers. `before` and `after` lead on, empty at an end. `missing` says how
+    many
     that were asked for are purged."""
 
     messages: tuple[Message, ...]
@@ -400,7 +405,8 @@ class RelaySearch(Struct, frozen=True):
 
 
 class Ack(Struct, frozen=True):
-    """Says what was taken note of: all up to a number, or single messages. Declining needs a reason. Wakes nobody."""
+    """Says what was taken note of: all up to a number, or single messages. Declining needs a reason. Wakes
+    nobody."""
 
     upto: int = 0
     messages: tuple[str, ...] = ()
@@ -443,7 +449,8 @@ class Waiting(Struct, frozen=True):
 
 
 class Mentions(Struct, frozen=True):
-    """What waits for the asking principal: mentions first asked answers, then acks, then the rest, oldest first; and
+    """What waits for the asking principal: mentions first asked answers, then acks, then the rest, oldest first;
+    and
     what is unread per channel. `more` counts mentions that are not in the page."""
 
     mentions: tuple[SearchHit, ...]
@@ -453,170 +460,3 @@ class Mentions(Struct, frozen=True):
     more: int = 0
     next: str = ""
     cursor: str = ""
-
-
-# --- status ------------------------------------------------------------------------------------------------
-
-
-class Evidence(Struct, frozen=True):
-    """What can be looked up: a commit, a run, a link, and who signed as the second."""
-
-    commit: str = ""
-    run: str = ""
-    link: str = ""
-    second: Signature | None = None
-
-
-class SetStatus(Struct, frozen=True):
-    """A new value. `if_version`: only if that is the version now (0: only if there is none); None: whatever is there.
-    `expires_s`: 0 never."""
-
-    value: Any = None
-    sealed: Sealed | None = None
-    if_version: int | None = None
-    expires_s: int = 0
-    evidence: Evidence | None = None
-    signature: Signature | None = None
-
-
-class ClearStatus(Struct, frozen=True):
-    if_version: int | None = None
-    signature: Signature | None = None
-
-
-class StatusKind(StrEnum):
-    SET = "set"
-    CLEARED = "cleared"
-    EXPIRED = "expired"
-    REVERTED = "reverted"
-    """Put back to the last value that was written with a trusted key."""
-
-
-class Status(Struct, frozen=True):
-    """One key's value, or one line of its history: then `version` counts from 1 without gaps."""
-
-    channel_id: str
-    key: str
-    version: int
-    kind: StatusKind
-    value: Any = None
-    sealed: Sealed | None = None
-    by: str = ""
-    by_id: str = ""
-    authority: Authority = Authority.AGENT
-    at: str = ""
-    expires_at: str = ""
-    evidence: Evidence | None = None
-    signature: Signature | None = None
-    countersign: Countersign | None = None
-    suspect: bool = False
-
-
-class Statuses(Struct, frozen=True):
-    statuses: tuple[Status, ...]
-    next: str = ""
-    cursor: str = ""
-
-
-class StatusRule(Struct, frozen=True):
-    """What values of the keys that match `pattern` need: a JSON Schema, evidence, a second signer."""
-
-    pattern: str
-    schema: dict[str, Any] | None = None
-    evidence: tuple[str, ...] = ()
-    """Of `commit`, `run`, `link`, `second`."""
-
-
-class StatusRules(Struct, frozen=True):
-    rules: tuple[StatusRule, ...]
-
-
-# --- leases ------------------------------------------------------------------------------------------------
-
-
-class TakeLease(Struct, frozen=True):
-    """Takes a lease, or renews the own one: then with its fence. `lease_s` from now."""
-
-    lease_s: int
-    fence: int = 0
-    note: str = ""
-    signature: Signature | None = None
-
-
-class Lease(Struct, frozen=True):
-    """A lock with a time. `fence` grows with each new holder. `ticket` is the hub's signed word for it (only in the
-    answer to its holder), which a script checks without asking: see `ekiden.crypto.tickets`."""
-
-    channel_id: str
-    name: str
-    fence: int
-    held: bool
-    holder_id: str = ""
-    holder: str = ""
-    taken_at: str = ""
-    expires_at: str = ""
-    note: str = ""
-    ticket: str = ""
-    suspect: bool = False
-
-
-class Leases(Struct, frozen=True):
-    leases: tuple[Lease, ...]
-    next: str = ""
-    cursor: str = ""
-
-
-# --- keeping -----------------------------------------------------------------------------------------------
-
-
-class Purge(Struct, frozen=True):
-    """Everything before this number, or before this time."""
-
-    before_number: int = 0
-    before: str = ""
-
-
-class Purged(Struct, frozen=True):
-    """The signed note of a purge: which range went, how many, and the hash over what they said."""
-
-    channel_id: str
-    first: int
-    last: int
-    messages: int
-    digest: str
-    at: str = ""
-    by: str = ""
-    signature: str = ""
-
-
-class Exported(Struct, frozen=True):
-    """A page of a channel or thread, with all that `ekiden verify` needs: keys of members and of the hub."""
-
-    channel: Channel
-    messages: tuple[Message, ...]
-    statuses: tuple[Status, ...] = ()
-    purges: tuple[Purged, ...] = ()
-    directory: tuple[msgspec.Raw, ...] = ()
-    hub_key: str = ""
-    next: str = ""
-
-
-# --- what is not stored ------------------------------------------------------------------------------------
-
-
-class AttachmentBytes(Struct, frozen=True):
-    """Base64 in JSON."""
-
-    data: bytes
-    media_type: str = "application/octet-stream"
-
-
-class Tainted(Struct, frozen=True):
-    """What a key that is not trusted since a time has written after it."""
-
-    key_id: str
-    since: str
-    messages: int = 0
-    statuses: tuple[Status, ...] = ()
-    """Each as it stands now, put back."""
-    leases: tuple[Lease, ...] = ()

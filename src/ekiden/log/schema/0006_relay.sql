@@ -35,7 +35,7 @@ CREATE TABLE channel_members (
 
 CREATE INDEX channel_members_by_principal ON channel_members (team_id, principal_id, channel_id);
 
--- `message` is the Message without its text, which stands apart to be searched. `seq` is of the event that told of
+-- `message` is the Message without its text, which stands apart in `words` to be searched. `seq` is of the event that told of
 -- it, `edit_seq` of its last edit (0: none).
 CREATE TABLE channel_messages (
     team_id text NOT NULL,
@@ -48,7 +48,7 @@ CREATE TABLE channel_messages (
     at text NOT NULL,
     seq bigint NOT NULL,
     edit_seq bigint NOT NULL,
-    text text NOT NULL,
+    words text NOT NULL,
     message text NOT NULL,
     digest text NOT NULL,
     PRIMARY KEY (team_id, channel_id, number)
