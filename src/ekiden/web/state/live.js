@@ -6,6 +6,7 @@
 import { Problem, get, place, post, whenSignedOut } from "../door.js";
 import { batch, computed, signal } from "../lib.js";
 import { applyToTeam, applyToView, emptyTeam, refreshed, sessionOf, teamOf, viewOf, withOlder } from "./apply.js";
+import { forgetChannels, openTopic, readChannels, resourceOf, readMentions, readTalk, readThread, openThread, takeRelay, talk, whenTalkRead } from "./channels.js";
 import { follower } from "./follow.js";
 import { keepTeam, keepView, recall, wipe } from "./keep.js";
 import { MEND_AFTER_MS, PAGE_ITEMS, SESSIONS_PAGE } from "./limits.js";
@@ -71,6 +72,7 @@ whenSignedOut(() => signOutHere("unauthenticated"));
 /** @param {any} event */
 function take(event) {
   team.value = applyToTeam(team.value, event);
+  takeRelay(event, mine());
   const about = sessionOf(event);
   if (view.value && (about === openId.value || event.kind === "host.changed")) {
     view.value = applyToView(view.value, event);
@@ -116,7 +118,15 @@ const topics = () => [
   "team",
   ...(mayAdmin.value ? ["access"] : []),
   ...(openId.value && viewState.value === "live" ? [`session:${openId.value}`] : []),
+  "channels",
+  ...(mine() ? [`inbox:${mine()}`] : []),
+  ...(openTopic() ? [openTopic()] : []),
 ];
+
+/** The id of this page's principal, or "" before it is known. */
+const mine = () => me.value?.principal_id ?? "";
+
+whenTalkRead(() => stream.retopic(topics(), ""));
 
 /** Asks who we are and then for everything; shows the last seen state while there is no answer. */
 export async function begin() {
@@ -175,6 +185,7 @@ export async function readTeam() {
     // The inbox may be older than the list: following from it tells the difference, and doubles change nothing.
     stream.start(inbox.cursor, topics());
     readPairings();
+    readRelay();
     keepSoon();
     if (openId.value) await readView(openId.value);
   } catch (error) {
@@ -197,10 +208,19 @@ async function refresh() {
     });
     stream.retopic(topics(), inbox.cursor);
     readPairings();
+    readRelay();
     if (openId.value) await readView(openId.value);
   } catch {
     retryBegin();
   }
+}
+
+/** What the page shows of the relay, anew. */
+function readRelay() {
+  readChannels();
+  readMentions();
+  if (talk.value) readTalk();
+  if (openThread.value) readThread();
 }
 
 export async function readPairings() {
@@ -338,6 +358,23 @@ export function told(kind, body) {
   if (!moved) batch(() => take({ kind, body }));
 }
 
+/**
+ * What became of a post, at once: the message, and how each that it mentions will get it.
+ * @param {any} answer `Posted` @param {string} name of the channel
+ */
+export function posted(answer, name) {
+  const channel = talk.value?.channel;
+  const topic = channel?.name === name ? resourceOf(channel) : "";
+  batch(() => {
+    takeRelay({ kind: "message.posted", topic, body: answer.message }, mine());
+    for (const delivery of answer.deliveries ?? []) takeRelay({ kind: "delivery.changed", body: delivery }, mine());
+    lastPosted.value = answer;
+  });
+}
+
+/** The answer of the newest post of this page: who is reached how. */
+export const lastPosted = signal(/** @type {any} */ (null));
+
 /** @type {any} */
 let keepTimer = 0;
 
@@ -377,6 +414,7 @@ async function signOutHere(reason) {
     openId.value = "";
     pairings.value = [];
   });
+  forgetChannels();
   await wipe();
 }
 

@@ -6,13 +6,15 @@ import { post, place } from "../door.js";
 import { signal } from "../lib.js";
 import { newId } from "./ids.js";
 import { dropOutbox, outboxEntries, putOutbox } from "./keep.js";
-import { told, whenOnline } from "./live.js";
+import { posted, told, whenOnline } from "./live.js";
 
 /**
  * @typedef {object} Waiting
  * @property {string} message_id
  * @property {string} session_id
  * @property {string} text
+ * @property {string} [channel] the name of a channel, for messages of the relay
+ * @property {Record<string, unknown>} [body]
  * @property {boolean} steer
  * @property {boolean} continueFirst
  * @property {number} typed_at
@@ -31,6 +33,20 @@ function change(id, change) {
 export function discard(id) {
   outbox.value = outbox.value.filter((entry) => entry.message_id !== id);
   return dropOutbox(id);
+}
+
+/**
+ * A message to a channel.
+ * @param {string} channel its name @param {Record<string, unknown>} body what is posted beside the id
+ */
+export async function sendTo(channel, body) {
+  const entry = {
+    message_id: newId("msg"), session_id: "", channel, body, text: String(body.text ?? ""), steer: false, continueFirst: false,
+    typed_at: Date.now(),
+  };
+  outbox.value = [...outbox.value, { ...entry, state: "sending" }];
+  await putOutbox(entry);
+  await deliver({ ...entry, state: "sending" });
 }
 
 /**
@@ -57,6 +73,11 @@ async function deliver(entry) {
   underWay.add(id);
   change(id, { state: "sending", problem: undefined });
   try {
+    if (entry.channel) {
+      posted(await post(place(["channels", entry.channel, "messages"]), { ...entry.body, message_id: id }, { commandId: id }), entry.channel);
+      await discard(id);
+      return;
+    }
     if (entry.continueFirst) {
       await post(place(["sessions", entry.session_id, "continue"]), {}, { commandId: `${id}.continue` });
     }
