@@ -102,8 +102,9 @@ class Elsewhere(Protocol):
         """Ids of the requests with which other nodes wait for the host."""
         ...
 
-    def answer(self, host_id: str, told: HostAnswer) -> bool:
-        """Hands an answer to whoever asked elsewhere; False if nobody is known to wait."""
+    def answer(self, host_id: str, told: HostAnswer, *, settled: bool) -> bool:
+        """Hands an answer to whoever asked elsewhere; False if nobody is known to wait there. `settled` says that
+        somebody here has got it."""
         ...
 
 
@@ -319,7 +320,7 @@ class HostLinks:
         self.seen(host_id)
         taken = self.settle(host_id, told)
         if self.elsewhere is not None:
-            taken = self.elsewhere.answer(host_id, told) or taken
+            taken = self.elsewhere.answer(host_id, told, settled=taken) or taken
         return taken
 
     def settle(self, host_id: str, told: HostAnswer) -> bool:
