@@ -103,8 +103,8 @@ class Elsewhere(Protocol):
         ...
 
     def answer(self, host_id: str, told: HostAnswer, *, settled: bool) -> bool:
-        """Hands an answer to whoever asked elsewhere; False if nobody is known to wait there. `settled` says that
-        somebody here has got it."""
+        """Hands an answer to whoever asked elsewhere, or may have; False if nobody can wait there. `settled` says
+        that somebody here has got it."""
         ...
 
 
