@@ -182,6 +182,9 @@ async def test_a_request_is_answered_wherever_it_is_asked_and_wherever_the_answe
             asking = asyncio.ensure_future(a.json("GET", "/v1/page"))
             request = await stream.until("host.request")
             assert request["body"]["arguments"] == {"session_id": SESSION}
+            elsewhere = c.hub.live(TEAM).hosts.elsewhere
+            assert elsewhere is not None
+            await until(lambda: bool(elsewhere.asking(HOST_ID)))
             result = {"text": "x" * 1_500_000}
             told = {"request_id": request["body"]["request_id"], "ok": True, "result": result}
             taken = await c.json("POST", f"/v1/hosts/{HOST_ID}/answers", told, HOST_KEY)

@@ -51,7 +51,7 @@ class HostAnswer(msgspec.Struct, frozen=True):
 
 
 class AnswerTaken(msgspec.Struct, frozen=True):
-    """`taken` is false when nobody waits for the answer any more."""
+    """`taken` is false when nobody is known to wait for the answer (any more)."""
 
     taken: bool
 
@@ -103,8 +103,8 @@ class Elsewhere(Protocol):
         ...
 
     def answer(self, host_id: str, told: HostAnswer, *, settled: bool) -> bool:
-        """Hands an answer to whoever asked elsewhere, or may have; False if nobody can wait there. `settled` says
-        that somebody here has got it."""
+        """Hands an answer to whoever asked elsewhere, or may have; False if nobody is known to wait there.
+        `settled` says that somebody here has got it."""
         ...
 
 

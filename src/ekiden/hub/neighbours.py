@@ -251,10 +251,9 @@ class TeamNeighbours:
     def answer(self, host_id: str, told: HostAnswer, *, settled: bool) -> bool:
         """Nobody known to wait may mean that the answer has overtaken the question: then all are told."""
         askers = self._asked.get(host_id, {}).pop(told.request_id, set[str]())
-        perhaps = not askers and not settled and bool(self._owner.node_ids)
-        for node_id in askers or ([""] if perhaps else []):
+        for node_id in askers or ([] if settled else [""]):
             self._owner.bus.tell(HostAnswered(host_id, told), team_id=self.live.team_id, to=node_id)
-        return bool(askers) or perhaps
+        return bool(askers)
 
     # The log
 
