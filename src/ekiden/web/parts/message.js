@@ -38,7 +38,7 @@ export function MessageView({ message, thread, onAnswer }) {
     <div class="row wrap tools">
       ${thread ? null : html`<a class="quiet-link small" href=${address("channel", channel.name, { thread: message.message_id })}>${
         started?.replies ? t("message.replies", { count: started.replies }) : t("message.thread")}</a>`}
-      ${started?.state === "done" ? html`<span class="pill run">${t("thread.done")}</span>` : null}
+      ${started?.state === "done" ? html`<span class="pill run">${t("thread_state.done")}</span>` : null}
       ${started?.stopped ? html`<span class="pill">${said("why", started.stopped)}</span>` : null}
       <button type="button" class="link" onClick=${() => onAnswer(message)}>${t("message.answer")}</button>
       <button type="button" class="link" onClick=${() => showSeen(message)}>${t("message.seen")}</button>

@@ -173,7 +173,7 @@ function Threads() {
   return list.map((thread) => html`<a class="card session-card" key=${thread.thread_id} data-row href=${address("channel", now?.channel.name, { thread: thread.thread_id })}>
     <span class="row"><span class="title grow cut"><${Text} of=${thread.title || t("thread.untitled")} /></span>
       ${thread.stopped ? html`<span class="pill">${said("why", thread.stopped)}</span>` : null}
-      <span class=${`pill ${thread.state === "done" ? "run" : ""}`}>${t(`thread.${thread.state}`)}</span></span>
+      <span class=${`pill ${thread.state === "done" ? "run" : ""}`}>${t(`thread_state.${thread.state}`)}</span></span>
     <small class="soft">${t("message.replies", { count: thread.replies })} · <${Ago} at=${thread.last_at} />${thread.done_by ? html` · ${t("thread.done_by")} <${Text} of=${thread.done_by} />` : null}</small></a>`);
 }
 

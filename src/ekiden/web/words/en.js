@@ -515,15 +515,17 @@ export const en = Object.freeze({
 
   "thread.close": "Fold the sub-agent",
   "thread.count": { one: "{count} entry", other: "{count} entries" },
-  "thread.done": "done",
   "thread.done_by": "by",
   "thread.earlier": "Earlier",
   "thread.finish": "Finish",
-  "thread.open": "open",
+  "thread.open": "What the sub-agent did",
   "thread.reopen": "Open again",
   "thread.title": "Thread",
   "thread.to_channel": "To the channel",
   "thread.untitled": "A thread",
+
+  "thread_state.done": "done",
+  "thread_state.open": "open",
 
   "threads.empty": "No thread yet. Every message can begin one.",
 

@@ -515,15 +515,17 @@ export const zh = Object.freeze({
 
   "thread.close": "收起子代理",
   "thread.count": { other: "{count} 条" },
-  "thread.done": "已完成",
   "thread.done_by": "由",
   "thread.earlier": "更早的",
   "thread.finish": "完成",
-  "thread.open": "进行中",
+  "thread.open": "子代理做了什么",
   "thread.reopen": "重新打开",
   "thread.title": "话题",
   "thread.to_channel": "回到频道",
   "thread.untitled": "无题话题",
+
+  "thread_state.done": "已完成",
+  "thread_state.open": "进行中",
 
   "threads.empty": "还没有话题。每条消息都可以开始一个。",
 
