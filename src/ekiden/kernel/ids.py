@@ -5,7 +5,7 @@ session, a turn of it), so that finding the same thing twice gives the same id.
 """
 
 import hashlib
-import secrets
+import os
 from enum import StrEnum
 
 from ekiden.kernel.errors import Invalid
@@ -35,6 +35,7 @@ class Prefix(StrEnum):
     INVITE = "inv"
 
 
+_LETTER_OF_BYTE = _ALPHABET.encode() * 8
 _PAIRS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
 _SHIFTS = tuple(range((_LENGTH - 2) * 5, -1, -10))
 
@@ -45,8 +46,8 @@ def _spell(number: int) -> str:
 
 
 def new_id(prefix: Prefix) -> str:
-    """A fresh random id, for example `msg_8z0k…`."""
-    return f"{prefix}_{_spell(secrets.randbits(100))}"
+    """A fresh random id, for example `msg_8z0k…`: of each random byte five bits are one letter."""
+    return f"{prefix}_{os.urandom(_LENGTH).translate(_LETTER_OF_BYTE).decode()}"
 
 
 def derived_id(prefix: Prefix, *parts: str) -> str:
