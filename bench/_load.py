@@ -1,7 +1,8 @@
 """The clients of the door's benchmarks, and how a figure is told.
 
 The clients are bare sockets or raw protocols on uvloop that look at as little of an answer as they need, so that
-what is measured is the door and not the one who knocks. Each runs in a process of its own and prints one line of JSON.
+what is measured is the door and not the one who knocks. Each runs in a process of its own and prints one line of
+JSON.
 """
 
 import asyncio
