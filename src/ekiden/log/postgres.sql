@@ -39,25 +39,6 @@ WITH moved AS (
 INSERT INTO batches (team_id, node_id, batch_id, at_s) VALUES (:team_id, :node_id, :batch_id, :at_s)
 ON CONFLICT (team_id, node_id) DO UPDATE SET batch_id = excluded.batch_id, at_s = excluded.at_s;
 
--- name: write_down
--- All that a small batch leaves at its end, in one statement.
-WITH told AS (
-    INSERT INTO events (team_id, seq, kind, topics, at, actor_id, actor_key, actor_name, body)
-    SELECT :team_id, e.* FROM unnest(:seqs::bigint[], :kinds::text[], :topics::text[], :ats::text[],
-        :actor_ids::text[], :actor_keys::text[], :actor_names::text[], :bodies::text[]) AS e
-), found AS (
-    INSERT INTO event_topics (team_id, topic, seq)
-    SELECT :team_id, t.* FROM unnest(:topic_names::text[], :topic_seqs::bigint[]) AS t
-), answered AS (
-    INSERT INTO commands (team_id, principal_id, command_id, digest, answer, seq, done_at_s)
-    SELECT :team_id, c.* FROM unnest(:principal_ids::text[], :command_ids::text[], :digests::text[],
-        :answers::text[], :answer_seqs::bigint[], :done_at_s::bigint[]) AS c
-), moved AS (
-    UPDATE teams SET head = :head WHERE team_id = :team_id AND head <> :head
-)
-INSERT INTO batches (team_id, node_id, batch_id, at_s) VALUES (:team_id, :node_id, :batch_id, :at_s)
-ON CONFLICT (team_id, node_id) DO UPDATE SET batch_id = excluded.batch_id, at_s = excluded.at_s;
-
 -- name: last_batch
 -- The last commit of a node for a team.
 SELECT batch_id FROM batches WHERE team_id = :team_id AND node_id = :node_id;
