@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ekiden.hub import app, reading, refusals
+from ekiden.hub import door, reading, refusals
 from ekiden.hub.checks import Checks
 from ekiden.hub.serve import Serving, start_serving
 from ekiden.hub.settings import Settings
@@ -209,7 +209,7 @@ async def test_a_body_over_the_bound_is_refused_whether_it_says_so_or_not(
 ) -> None:
     """A declared size is refused before the body is read; an undeclared one as soon as it is over."""
     monkeypatch.setattr(reading, "REQUEST_BODY_BYTES_MAX", 1_000)
-    monkeypatch.setattr(app, "REQUEST_BODY_BYTES_MAX", 1_000)
+    monkeypatch.setattr(door, "REQUEST_BODY_BYTES_MAX", 1_000)
     _, serving = served
     declared = await raw_request(
         serving.port, "POST", "/v1/say", b"", key=OWNER, headers={"Content-Length": "1000000"}

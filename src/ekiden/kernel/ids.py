@@ -30,6 +30,9 @@ class Prefix(StrEnum):
     REQUEST = "req"
     COMMAND = "cmd"
     EVENT = "evt"
+    CHANNEL = "cha"
+    MEMBER_KEY = "mky"
+    INVITE = "inv"
 
 
 _PAIRS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)

@@ -1,0 +1,283 @@
+-- The relay room: channels, messages, mentions, receipts, status and leases. Projections of the log, written in the
+-- transaction of the events that they come from. JSON columns hold the shapes of `ekiden.relay.wire`.
+
+-- `channel` is the Channel without what is counted. A deleted channel keeps its name, so that a name is one thing.
+CREATE TABLE channels (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    name text NOT NULL,
+    state text NOT NULL,
+    channel text NOT NULL,
+    PRIMARY KEY (team_id, channel_id)
+);
+
+CREATE UNIQUE INDEX channels_by_name ON channels (team_id, name);
+
+-- What changes with every message, apart so that the row stays narrow.
+CREATE TABLE channel_heads (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    first_number bigint NOT NULL,
+    last_number bigint NOT NULL,
+    PRIMARY KEY (team_id, channel_id)
+);
+
+CREATE TABLE channel_members (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    principal_id text NOT NULL,
+    name text NOT NULL,
+    kind text NOT NULL,
+    role text NOT NULL,
+    joined_at text NOT NULL,
+    PRIMARY KEY (team_id, channel_id, principal_id)
+);
+
+CREATE INDEX channel_members_by_principal ON channel_members (team_id, principal_id, channel_id);
+
+-- `message` is the Message without its text, which stands apart in `words` to be searched. `seq` is of the event that told of
+-- it, `edit_seq` of its last edit (0: none).
+CREATE TABLE channel_messages (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    number bigint NOT NULL,
+    message_id text NOT NULL,
+    thread_id text NOT NULL,
+    sender_id text NOT NULL,
+    sender_key text NOT NULL,
+    at text NOT NULL,
+    seq bigint NOT NULL,
+    edit_seq bigint NOT NULL,
+    words text NOT NULL,
+    message text NOT NULL,
+    digest text NOT NULL,
+    PRIMARY KEY (team_id, channel_id, number)
+);
+
+CREATE UNIQUE INDEX channel_messages_by_id ON channel_messages (team_id, message_id);
+CREATE INDEX channel_messages_by_thread ON channel_messages (team_id, thread_id, number) WHERE thread_id <> '';
+CREATE INDEX channel_messages_by_key ON channel_messages (team_id, sender_key, seq);
+
+-- `thread` is the Thread without what is counted; `wakes` is the budget's account since a person spoke (JSON).
+CREATE TABLE channel_threads (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    thread_id text NOT NULL,
+    root_number bigint NOT NULL,
+    state text NOT NULL,
+    replies bigint NOT NULL,
+    last_number bigint NOT NULL,
+    thread text NOT NULL,
+    wakes text NOT NULL,
+    PRIMARY KEY (team_id, thread_id)
+);
+
+CREATE INDEX channel_threads_newest ON channel_threads (team_id, channel_id, last_number);
+
+-- The account of who woke whom outside threads, one row a pair or chain; see `relay.loops`.
+CREATE TABLE channel_wakes (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    pair text NOT NULL,
+    wakes text NOT NULL,
+    PRIMARY KEY (team_id, channel_id, pair)
+);
+
+-- One row for each principal that a message mentions; `delivery` is the Delivery.
+CREATE TABLE deliveries (
+    team_id text NOT NULL,
+    principal_id text NOT NULL,
+    message_id text NOT NULL,
+    channel_id text NOT NULL,
+    number bigint NOT NULL,
+    waits bigint NOT NULL,
+    rank bigint NOT NULL,
+    seq bigint NOT NULL,
+    expires_at text NOT NULL,
+    delivery text NOT NULL,
+    PRIMARY KEY (team_id, principal_id, message_id)
+);
+
+CREATE INDEX deliveries_waiting ON deliveries (team_id, principal_id, rank, seq) WHERE waits = 1;
+CREATE INDEX deliveries_of_message ON deliveries (team_id, message_id);
+CREATE INDEX deliveries_expiring ON deliveries (team_id, expires_at) WHERE waits = 1 AND expires_at <> '';
+
+-- Receipts: all up to `acked_to`, and what lies above it in ranges.
+CREATE TABLE receipts (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    principal_id text NOT NULL,
+    acked_to bigint NOT NULL,
+    at text NOT NULL,
+    PRIMARY KEY (team_id, channel_id, principal_id)
+);
+
+CREATE INDEX receipts_behind ON receipts (team_id, channel_id, acked_to);
+
+CREATE TABLE receipt_ranges (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    principal_id text NOT NULL,
+    low bigint NOT NULL,
+    high bigint NOT NULL,
+    PRIMARY KEY (team_id, channel_id, principal_id, low)
+);
+
+-- Bytes by their hash, as base64, and which messages have them.
+CREATE TABLE attachments (
+    team_id text NOT NULL,
+    sha256 text NOT NULL,
+    size bigint NOT NULL,
+    media_type text NOT NULL,
+    made_at text NOT NULL,
+    data text NOT NULL,
+    PRIMARY KEY (team_id, sha256)
+);
+
+CREATE TABLE attachment_uses (
+    team_id text NOT NULL,
+    sha256 text NOT NULL,
+    channel_id text NOT NULL,
+    message_id text NOT NULL,
+    PRIMARY KEY (team_id, sha256, channel_id, message_id)
+);
+
+CREATE INDEX attachment_uses_by_message ON attachment_uses (team_id, message_id);
+
+-- The value now; `status` is the Status.
+CREATE TABLE statuses (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    key text NOT NULL,
+    version bigint NOT NULL,
+    present bigint NOT NULL,
+    expires_at text NOT NULL,
+    status text NOT NULL,
+    PRIMARY KEY (team_id, channel_id, key)
+);
+
+CREATE INDEX statuses_expiring ON statuses (team_id, expires_at) WHERE present = 1 AND expires_at <> '';
+
+-- Every version of every key.
+CREATE TABLE status_changes (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    key text NOT NULL,
+    version bigint NOT NULL,
+    seq bigint NOT NULL,
+    by_key text NOT NULL,
+    status text NOT NULL,
+    PRIMARY KEY (team_id, channel_id, key, version)
+);
+
+CREATE INDEX status_changes_by_seq ON status_changes (team_id, channel_id, seq);
+CREATE INDEX status_changes_by_key ON status_changes (team_id, by_key, seq);
+
+-- One row a channel: its StatusRules.
+CREATE TABLE status_rules (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    rules text NOT NULL,
+    PRIMARY KEY (team_id, channel_id)
+);
+
+-- `expires_ms` is in milliseconds since the epoch, of the log's clock; 0 when free. `lease` is the Lease.
+CREATE TABLE channel_leases (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    name text NOT NULL,
+    fence bigint NOT NULL,
+    holder_id text NOT NULL,
+    holder_key text NOT NULL,
+    expires_ms bigint NOT NULL,
+    seq bigint NOT NULL,
+    lease text NOT NULL,
+    PRIMARY KEY (team_id, channel_id, name)
+);
+
+CREATE INDEX channel_leases_by_key ON channel_leases (team_id, holder_key);
+
+-- Signed notes of what was purged; `purged` is the Purged.
+CREATE TABLE purges (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    last_number bigint NOT NULL,
+    purged text NOT NULL,
+    PRIMARY KEY (team_id, channel_id, last_number)
+);
+
+-- The directory of member keys: signed entries, append-only, each with the hash of the one before.
+CREATE TABLE directory (
+    team_id text NOT NULL,
+    position bigint NOT NULL,
+    principal_id text NOT NULL,
+    member_key_id text NOT NULL,
+    hash text NOT NULL,
+    entry text NOT NULL,
+    PRIMARY KEY (team_id, position)
+);
+
+CREATE INDEX directory_by_principal ON directory (team_id, principal_id, position);
+
+-- Epochs of encrypted channels, and the epoch's key wrapped to each member key.
+CREATE TABLE epochs (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    epoch bigint NOT NULL,
+    statement text NOT NULL,
+    PRIMARY KEY (team_id, channel_id, epoch)
+);
+
+CREATE TABLE epoch_keys (
+    team_id text NOT NULL,
+    channel_id text NOT NULL,
+    epoch bigint NOT NULL,
+    member_key_id text NOT NULL,
+    principal_id text NOT NULL,
+    wrapped text NOT NULL,
+    PRIMARY KEY (team_id, channel_id, epoch, member_key_id)
+);
+
+-- One-time invites. The hub knows the digest of the code, never what proves the inviter to the guest.
+CREATE TABLE invites (
+    team_id text NOT NULL,
+    invite_id text NOT NULL,
+    code_digest text NOT NULL,
+    state text NOT NULL,
+    expires_at text NOT NULL,
+    invite text NOT NULL,
+    PRIMARY KEY (team_id, invite_id)
+);
+
+CREATE UNIQUE INDEX invites_by_code ON invites (code_digest);
+
+-- The hub's signing key of a team, and its signed checkpoints over the log's hash chain.
+CREATE TABLE team_keys (
+    team_id text NOT NULL,
+    seed text NOT NULL,
+    public_key text NOT NULL,
+    made_at text NOT NULL,
+    PRIMARY KEY (team_id)
+);
+
+CREATE TABLE checkpoints (
+    team_id text NOT NULL,
+    seq bigint NOT NULL,
+    checkpoint text NOT NULL,
+    PRIMARY KEY (team_id, seq)
+);
+
+-- Where an agent can be reached: the session that it is, when it last called, and until when it waits.
+CREATE TABLE seats (
+    team_id text NOT NULL,
+    principal_id text NOT NULL,
+    session_id text NOT NULL,
+    called_at text NOT NULL,
+    PRIMARY KEY (team_id, principal_id)
+);
+
+CREATE INDEX seats_by_session ON seats (team_id, session_id);
+
+-- Keys that were made with another one, or replaced it: what ends with what.
+ALTER TABLE keys ADD COLUMN parent_key text NOT NULL DEFAULT '';
+ALTER TABLE keys ADD COLUMN suspect_since text NOT NULL DEFAULT '';
