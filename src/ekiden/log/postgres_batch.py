@@ -7,9 +7,9 @@ Whoever waits for Postgres waits for the others of the batch too, so as little a
 - events, answers and the head are written when all verbs have ended.
 
 So commands see what those before them did, as if each had the database for itself. One that refuses takes back
-what it put and appended, which Postgres has not heard of. Should Postgres refuse a statement, or a verb refuse after
-some of its changes went out, the batch is *spoiled*: it is rolled back and carried out once more, *carefully*, each
-command at its own pace and in a savepoint of its own.
+what it put and appended, which Postgres has not heard of. Should Postgres refuse a statement, or a verb refuse
+after some of its changes went out, the batch is *spoiled*: it is rolled back and carried out once more,
+*carefully*, each command at its own pace and in a savepoint of its own.
 """
 
 import uuid
@@ -189,9 +189,7 @@ class Batch:
         self.inserted = len(self.events)
 
     async def write_down(self, node_id: str, now_s: int) -> None:
-        """Writes all that is not with Postgres yet, up to the commit."""
-        if self.late:
-            await self.send_late()
+        """Writes events, answers and the head."""
         stale = [
             key for answer in self.answers if (key := (answer.principal_id, answer.command_id)) in self.answered
         ]

@@ -15,7 +15,8 @@ transaction tells afterwards whether it took place, and callers wait for that.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import asyncpg
@@ -226,6 +227,9 @@ class Writers:
             else:
                 one.transaction.take_turn()
             await self._finish(batch, outcome, one, now_s)
+        if batch.late:
+            with _of_many(batch):
+                await batch.send_late()
         return outcomes
 
     def _begin_ahead(self, batch: Batch, left: Sequence[Outcome], start: int) -> dict[int, _Begun]:
@@ -296,17 +300,24 @@ class Writers:
         return self._now
 
 
-async def _ask_ahead(batch: Batch, begun: Sequence[_Begun]) -> None:
-    """Asks what verbs begin with reading, together.
+@contextmanager
+def _of_many(batch: Batch) -> Generator[None]:
+    """What Postgres refuses in here belongs to no single command.
 
     Raises:
         Away, Spoiled: if Postgres is away, or refuses.
     """
     try:
-        found = await batch.ask_ahead([one.asks for one in begun if one.asks is not None])
+        yield
     except REFUSALS as error:
         reason = fault_of_database(error, batch.connection)
         raise Away(reason) if reason else Spoiled from error
+
+
+async def _ask_ahead(batch: Batch, begun: Sequence[_Begun]) -> None:
+    """Asks what verbs begin with reading, together."""
+    with _of_many(batch):
+        found = await batch.ask_ahead([one.asks for one in begun if one.asks is not None])
     for one, rows in zip(begun, found, strict=True):
         one.rows = rows
 
