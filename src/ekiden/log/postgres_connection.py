@@ -289,10 +289,11 @@ class Queries:
         if sql is None:
             sql = self._together[query] = await self._many(connection, query)
         given = zip(*[self._ready(statement)[1] for statement in statements], strict=True)
-        found: list[list[Row]] = [[] for _ in range(len(statements))]
+        found: list[list[Row]] = [[] for _ in statements]
         for record in await connection.fetch(sql, *(list(values) for values in given)):
-            row: dict[str, Any] = dict(record)
-            found[row.pop(_NUMBER) - 1].append(row)
+            row = dict(record)
+            number: int = row.pop(_NUMBER)
+            found[number - 1].append(row)
         return found
 
     async def _many(self, connection: Connection, query: str) -> str:
