@@ -131,8 +131,8 @@ class Serving:
 
 
 def spare_what_lasts() -> None:
-    """Takes all that is in memory now out of the collector's sight: modules and wiring last as long as the process,
-    and going through them stops every stream for ten milliseconds. For a process that has started and will serve."""
+    """Takes all that is in memory now out of the collector's sight: modules and wiring last as long as the
+    process, and going through them stops every stream for ten milliseconds. For a process that has started."""
     gc.collect()
     gc.freeze()
 

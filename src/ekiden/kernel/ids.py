@@ -1,9 +1,9 @@
 """Identifiers: a printed prefix that names the kind of thing, and 20 base-32 characters (100 bits).
 
-Fresh ids are for things made here. They begin with the time, so that what is made together lies together: where ids
-are keys of a table, a commit then writes one page of it and not one for each row. Nothing reads the time or an order
-out of them. Derived ids are for things that exist elsewhere already (a native
-session, a turn of it), so that finding the same thing twice gives the same id.
+Fresh ids are for things made here. They begin with the time, so that what is made together lies together: where
+ids are keys of a table, a commit then writes one page of it and not one for each row. Nothing reads a time or an
+order out of them. Derived ids are for things that exist elsewhere already (a native session, a turn of it), so
+that finding the same thing twice gives the same id.
 """
 
 import hashlib
@@ -49,8 +49,8 @@ def _spell(number: int) -> str:
 
 
 def new_id(prefix: Prefix) -> str:
-    """A fresh id, for example `msg_cw3k…`: eight letters for the time in milliseconds, which come round in 34 years,
-    and twelve random ones (60 bits; of each random byte five are a letter)."""
+    """A fresh id, for example `msg_cw3k…`: eight letters for the time in milliseconds, which come round in 34
+    years, and twelve random ones (60 bits; of each random byte five are a letter)."""
     ms = time.time_ns() // 1_000_000
     first = _PAIRS[ms >> 30 & 1023] + _PAIRS[ms >> 20 & 1023] + _PAIRS[ms >> 10 & 1023] + _PAIRS[ms & 1023]
     return f"{prefix}_{first}{os.urandom(12).translate(_LETTER_OF_BYTE).decode()}"
