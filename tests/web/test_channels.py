@@ -105,7 +105,7 @@ def say(page: Page, text: str) -> None:
 
 
 def test_two_people_and_an_agent_talk(hub: Hub, device: Devices, request: pytest.FixtureRequest) -> None:
-    """A channel is made on the desk; the phone reads along, answers in a thread, and sees who has seen it."""
+    """A channel is made on the desk; the phone reads along, acks, and both go on in a thread."""
     desk = device("channels", kind=DESK)
     desk.get_by_label("Name").fill("build")
     desk.get_by_label("What it is for").fill("the nightly build")
@@ -158,7 +158,7 @@ def test_two_people_and_an_agent_talk(hub: Hub, device: Devices, request: pytest
 
 
 def test_status_with_its_history_leases_and_the_audit_log_are_shown(hub: Hub, device: Devices) -> None:
-    """What agents write in the shared state is on the screen as it changes; what was refused is in the audit log."""
+    """What agents write in the shared state is on the screen as it changes; what was refused is in the audit."""
     hub.owner.post("/v1/channels", {"name": "state"})
     agent = hub.agent("ci", {"channel:state": ["read", "status:tests.*", "lease"]})
     desk = device("channel/state?tab=status", kind=DESK)
@@ -184,7 +184,8 @@ def test_status_with_its_history_leases_and_the_audit_log_are_shown(hub: Hub, de
 @pytest.mark.parametrize("kind", [PHONE, DESK], ids=["phone", "desk"])
 def test_hostile_text_in_a_channel_stays_text(hub: Hub, device: Devices, kind: dict[str, Any]) -> None:
     """Markup, scripts, terminal control and turned-round text in every place that an agent can fill."""
-    bad = '<img src=x onerror=alert(1)>\u202e[x](javascript:alert(1))\x1b[31m<script>top.location="//evil.example"</script>'
+    bad = "<img src=x onerror=alert(1)>\u202e[x](javascript:alert(1))\x1b[31m"
+    bad += '<script>top.location="//evil.example"</script>'
     hub.owner.post("/v1/channels", {"name": "bad", "topic": bad.replace("\x1b", "")})
     agent = hub.agent("mallory", {"channel:bad": ["read", "post", "status:*", "lease", "mention"]})
     agent.post("/v1/channels/bad/messages", {"text": bad, "title": bad.replace("\x1b", "")[:80]})
