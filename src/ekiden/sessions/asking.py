@@ -105,7 +105,7 @@ async def _ask_session(call: Call, verb: str, answer: type[Answer], **arguments:
 
 
 async def _change_session(call: Call, verb: str, **arguments: object) -> Carried:
-    """Asks the host that has the session of the path for a verb that changes something; who asked is kept first."""
+    """Asks the host that has the session of the path for a verb that changes something; who asks is told first."""
     session_id = call.parameters["session_id"]
     host_id = await _host_of(call, session_id)
     await _tell_who_asks(call, verb, host_id, session_id)
@@ -114,7 +114,7 @@ async def _change_session(call: Call, verb: str, **arguments: object) -> Carried
 
 
 async def _tell_who_asks(call: Call, verb: str, host_id: str, session_id: str = "") -> None:
-    """Says in the log who wants what done, before anybody does it; once for a command, however often it is sent."""
+    """Says in the log who wants what done, before anybody does it; once for a command, however often it comes."""
     topic = session_topic(session_id) if session_id else host_topic(host_id)
 
     async def told(tx: Transaction) -> dict[str, bool]:
