@@ -47,10 +47,10 @@ class PlainVoice:
                 f"{channel_path(channel)}/messages", post, type=Posted, command_id=f"post-{post.message_id}"
             )
 
-    async def edit(self, channel: str, message_id: str, edit: Edit) -> Message:
+    async def edit(self, channel: str, message_id: str, edit: Edit) -> Posted:
         """Replaces a message's text."""
         with _explained():
-            return await self.client.patch(message_path(channel, message_id), edit, type=Message)
+            return await self.client.patch(message_path(channel, message_id), edit, type=Posted)
 
     async def set_status(self, channel: str, key: str, wanted: SetStatus) -> Status:
         """Sets one value."""

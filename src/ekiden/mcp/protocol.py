@@ -127,7 +127,7 @@ class Conversation:
 
     async def _tool(self, params: Json) -> Json:
         name = params.get("name")
-        arguments = object_of(params.get("arguments") or {})
+        arguments = object_of({} if params.get("arguments") is None else params["arguments"])
         if not isinstance(name, str) or arguments is None:
             raise Refused(INVALID_PARAMS, "a call has a name, and arguments that are an object")
         if name not in NAMES:

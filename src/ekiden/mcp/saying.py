@@ -110,8 +110,8 @@ async def edit(desk: Desk, given: EditArguments) -> str:
         raise Invalid("Either a new text or delete, not both.")
     if given.text is not None:
         wanted = Edit(text=given.text, mentions=tuple(name.removeprefix("@") for name in given.mentions))
-        message = await desk.voice.edit(given.channel, message_id, wanted)
-        done.append(f"Edited #{message.number} {message_id}.")
+        edited = await desk.voice.edit(given.channel, message_id, wanted)
+        done.append(f"Edited #{edited.message.number} {message_id}.")
     if given.delete:
         message = await desk.client.delete(message_path(given.channel, message_id), type=Message)
         done.append(f"Deleted #{message.number} {message_id}; that it was there stays visible.")

@@ -12,6 +12,7 @@ import os
 import queue
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ekiden.kernel.limits import MCP_CALLS_OPEN_MAX, MCP_END_S, MCP_LINE_BYTES_MAX
@@ -147,21 +148,26 @@ class _Output:
                 return  # nobody reads any more: the input will end too
 
 
-async def serve(
-    make_call_tool: Callable[[], Awaitable[CallTool]], *, close: Callable[[], Awaitable[None]]
-) -> None:
-    """Serves standard input and output until the input ends. `make_call_tool` is called once, at the first call of
-    a tool; `close` at the end."""
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What carries out calls, once it is there, and how it ends."""
+
+    call_tool: CallTool
+    close: Callable[[], Awaitable[None]]
+
+
+async def serve(make: Callable[[], Ready]) -> None:
+    """Serves standard input and output until the input ends. `make` imports and makes what carries out calls, at
+    the first of them."""
     reading, writing = os.dup(0), os.dup(1)
     os.dup2(2, 1)
     loop = asyncio.get_running_loop()
-    made: asyncio.Future[CallTool] | None = None
+    made: list[Ready] = []
 
     async def call_tool(name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
-        nonlocal made
-        if made is None or (made.done() and made.exception() is not None):
-            made = asyncio.ensure_future(make_call_tool())
-        return await (await asyncio.shield(made))(name, arguments)
+        if not made:
+            made.append(make())
+        return await made[0].call_tool(name, arguments)
 
     output = _Output(writing)
     server = Server(call_tool, output.write)
@@ -184,5 +190,6 @@ async def serve(
         await ended.wait()
     finally:
         await server.end()
-        await close()
+        for ready in made:
+            await ready.close()
         output.end(MCP_END_S)

@@ -36,7 +36,7 @@ from ekiden.mcp.arguments import (
 from ekiden.mcp.desk import Desk
 from ekiden.mcp.envelope import plain, shown_name
 
-_TOOLS: dict[str, tuple[type, Callable[[Desk, Any], Awaitable[str]]]] = {
+TOOLS: dict[str, tuple[type, Callable[[Desk, Any], Awaitable[str]]]] = {
     "inbox": (InboxArguments, reading.inbox),
     "read": (ReadArguments, reading.read),
     "search": (SearchArguments, reading.search),
@@ -52,6 +52,7 @@ _TOOLS: dict[str, tuple[type, Callable[[Desk, Any], Awaitable[str]]]] = {
     "keys": (KeysArguments, rights.keys),
     "audit": (AuditArguments, rights.audit),
 }
+"""What each tool takes, and what does it."""
 _CUT = "\n… cut: {} more characters."
 
 
@@ -60,20 +61,26 @@ class Answer:
     """What a tool says."""
 
     text: str
-    is_error: bool = False
+    code: str = ""
+    """Of the error that it is, empty if it is none."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the tool was refused or failed."""
+        return bool(self.code)
 
 
 async def call(desk: Desk, name: str, given: dict[str, Any]) -> Answer:
     """Carries out the tool `name`. Never raises what Ekiden itself refuses with."""
     room = _room(given)
     try:
-        found = _TOOLS.get(name)
+        found = TOOLS.get(name)
         if found is None:
-            raise NotFound(f"There is no tool {shown_name(name)}.", hint=f"There are {', '.join(_TOOLS)}.")
+            raise NotFound(f"There is no tool {shown_name(name)}.", hint=f"There are {', '.join(TOOLS)}.")
         kind, run = found
         return Answer(within(await run(desk, arguments_of(kind, given)), room))
     except EkidenError as error:
-        return Answer(within(refusal_text(error), room), is_error=True)
+        return Answer(within(refusal_text(error), room), error.code)
 
 
 def refusal_text(error: EkidenError) -> str:
