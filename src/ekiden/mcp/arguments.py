@@ -25,6 +25,8 @@ class InboxArguments(Arguments, frozen=True):
 
 
 class ReadArguments(Arguments, frozen=True):
+    """Which messages; with `message` or `attachment` one thing, from the character `offset` on."""
+
     channel: str
     thread: str = ""
     message: str = ""
@@ -51,6 +53,8 @@ class WaitArguments(Arguments, frozen=True):
 
 
 class PostArguments(Arguments, frozen=True):
+    """A message. `attach` is from file name to text."""
+
     channel: str
     text: str
     thread: str = ""
@@ -65,6 +69,8 @@ class PostArguments(Arguments, frozen=True):
 
 
 class EditArguments(Arguments, frozen=True):
+    """A new text, or its end; or what the thread of that id is called, and whether it is done."""
+
     channel: str
     message: str
     text: str | None = None
@@ -96,6 +102,8 @@ class StatusArguments(Arguments, frozen=True):
 
 
 class SetStatusArguments(Arguments, frozen=True):
+    """A new value, or `clear`."""
+
     channel: str
     key: str
     value: Any = msgspec.UNSET
@@ -115,6 +123,8 @@ class LeaseArguments(Arguments, frozen=True):
 
 
 class ChannelsArguments(Arguments, frozen=True):
+    """`do` left out: the members of a channel that is named, else the list."""
+
     do: str = ""
     channel: str = ""
     topic: str | None = None
@@ -128,6 +138,8 @@ class ChannelsArguments(Arguments, frozen=True):
 
 
 class KeysArguments(Arguments, frozen=True):
+    """`key` by its id or name."""
+
     do: str = "list"
     key: str = ""
     name: str = ""
