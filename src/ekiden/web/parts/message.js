@@ -5,6 +5,7 @@ import { ask, get, place, remove } from "../door.js";
 import { LAGGARDS_PAGE } from "../state/limits.js";
 import { me } from "../state/live.js";
 import { talk } from "../state/channels.js";
+import { preparedEdit } from "../state/member.js";
 import { address } from "../state/route.js";
 import { known, t } from "../words/index.js";
 import { Dialog, closeDialog, showDialog } from "./dialog.js";
@@ -93,7 +94,8 @@ function Edit({ message }) {
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
     try {
-      await ask("PATCH", path(message), { body: { text } });
+      const now = talk.value;
+      await ask("PATCH", path(message), { body: await preparedEdit(me.value, now?.channel, [...(now?.members.values() ?? [])], message, text) });
       closeDialog();
     } catch (failed) {
       setProblem(failed);

@@ -5,7 +5,8 @@
 import { get, place, post } from "../door.js";
 import { batch, computed, signal } from "../lib.js";
 import { CHANNELS_PAGE, MENTIONS_PAGE, MESSAGES_PAGE } from "./limits.js";
-import { applyToTalk, talkOf, withOlderMessages } from "./talk.js";
+import { revealed } from "./member.js";
+import { applyToTalk, placedByNumber, talkOf, withOlderMessages } from "./talk.js";
 
 /** By name. */
 export const channels = signal(/** @type {Map<string, any>} */ (new Map()));
@@ -113,6 +114,7 @@ export async function readTalk() {
       talkProblem.value = null;
     });
     afterRead();
+    reveal(page.messages ?? []);
   } catch (error) {
     if (openName.value !== name || error.status === 401) return;
     batch(() => {
@@ -129,10 +131,46 @@ export async function readThread() {
   const thread = openThread.value;
   try {
     const page = await get(place(["channels", name, "messages"], { thread, limit: MESSAGES_PAGE }));
-    if (openName.value === name && openThread.value === thread) threadPage.value = page.messages ?? [];
+    if (openName.value === name && openThread.value === thread) {
+      threadPage.value = page.messages ?? [];
+      reveal(threadPage.value);
+    }
   } catch (error) {
     if (openThread.value === thread) talkProblem.value = error;
   }
+}
+
+/** A channel and its members, the open one or asked for. @param {string} name */
+export async function whereTo(name) {
+  const now = talk.value;
+  if (now?.channel.name === name && talkState.value === "live") return { channel: now.channel, members: [...now.members.values()] };
+  const [channel, page] = await Promise.all([get(place(["channels", name])), get(place(["channels", name, "members"]))]);
+  return { channel, members: page.members ?? [] };
+}
+
+/** @type {() => any} */
+let whoAmI = () => null;
+
+/** @param {() => any} asked gives `GET /v1/me` */
+export function whenAsked(asked) {
+  whoAmI = asked;
+}
+
+/** Opens and checks what came, and puts it in its place once that is done. @param {any[]} messages */
+async function reveal(messages) {
+  const channel = talk.value?.channel.channel_id;
+  const shown = await Promise.all(messages.filter((one) => one.state !== "deleted").map((one) => revealed(whoAmI(), one)));
+  const now = talk.value;
+  if (!now || now.channel.channel_id !== channel) return;
+  // What was edited or deleted meanwhile comes with its own event.
+  const same = shown.filter((one) => {
+    const there = now.messages.find((had) => had.message_id === one.message_id);
+    return there && (there.edits ?? 0) === (one.edits ?? 0) && there.state !== "deleted";
+  });
+  batch(() => {
+    talk.value = { ...now, messages: placedByNumber(now.messages, same, Boolean(now.before)) };
+    threadPage.value = placedByNumber(threadPage.value, shown.filter((one) => threadPage.value.some((had) => had.message_id === one.message_id)), false);
+  });
 }
 
 /** The page before the oldest loaded message; one at a time. */
@@ -142,7 +180,10 @@ export async function readOlderTalk() {
   olderTalk.value = true;
   try {
     const page = await get(place(["channels", openName.value, "messages"], { before: now.before, limit: MESSAGES_PAGE }));
-    if (talk.value?.channel.channel_id === now.channel.channel_id) talk.value = withOlderMessages(talk.value, page);
+    if (talk.value?.channel.channel_id === now.channel.channel_id) {
+      talk.value = withOlderMessages(talk.value, page);
+      reveal(page.messages ?? []);
+    }
   } catch (error) {
     talkProblem.value = error;
   } finally {
@@ -155,6 +196,7 @@ export function takeRelay(event, mine) {
   const { kind, body, topic } = event;
   const now = talk.value;
   if (now && (topic === resourceOf(now.channel) || kind === "delivery.changed")) talk.value = applyToTalk(now, event);
+  if (now && topic === resourceOf(now.channel) && /^message\.(posted|edited)$/.test(kind)) reveal([body]);
   if (kind === "delivery.changed" && body.principal_id === mine) tookDelivery(body);
   if (kind.startsWith("channel.") && body.name) tookChannel(kind, body);
   if (kind === "message.posted") counted(event, mine);

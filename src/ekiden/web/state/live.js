@@ -6,8 +6,9 @@
 import { Problem, get, place, post, whenSignedOut } from "../door.js";
 import { batch, computed, signal } from "../lib.js";
 import { applyToTeam, applyToView, emptyTeam, refreshed, sessionOf, teamOf, viewOf, withOlder } from "./apply.js";
-import { forgetChannels, openTopic, readChannels, resourceOf, readMentions, readTalk, readThread, openThread, takeRelay, talk, whenTalkRead } from "./channels.js";
+import { forgetChannels, openTopic, readChannels, resourceOf, readMentions, readTalk, readThread, openThread, takeRelay, talk, whenAsked, whenTalkRead } from "./channels.js";
 import { follower } from "./follow.js";
+import { forgetMember } from "./member.js";
 import { keepTeam, keepView, recall, wipe } from "./keep.js";
 import { MEND_AFTER_MS, PAGE_ITEMS, SESSIONS_PAGE } from "./limits.js";
 
@@ -127,6 +128,7 @@ const topics = () => [
 const mine = () => me.value?.principal_id ?? "";
 
 whenTalkRead(() => stream.retopic(topics(), ""));
+whenAsked(() => me.value);
 
 /** Asks who we are and then for everything; shows the last seen state while there is no answer. */
 export async function begin() {
@@ -415,6 +417,7 @@ async function signOutHere(reason) {
     pairings.value = [];
   });
   forgetChannels();
+  forgetMember();
   await wipe();
 }
 

@@ -6,7 +6,9 @@ import { post, place } from "../door.js";
 import { signal } from "../lib.js";
 import { newId } from "./ids.js";
 import { dropOutbox, outboxEntries, putOutbox } from "./keep.js";
-import { posted, told, whenOnline } from "./live.js";
+import { whereTo } from "./channels.js";
+import { me, posted, told, whenOnline } from "./live.js";
+import { prepared } from "./member.js";
 
 /**
  * @typedef {object} Waiting
@@ -63,6 +65,23 @@ export async function send(sessionId, text, how = {}) {
   await deliver({ ...entry, state: "sending" });
 }
 
+/**
+ * What is posted, signed and sealed where it must be. The same bytes are sent again after a lost answer.
+ * @param {Waiting} entry
+ */
+async function spoken(entry) {
+  const body = { ...entry.body, message_id: entry.message_id };
+  const known = said.get(entry.message_id);
+  if (known) return known;
+  const { channel, members } = await whereTo(/** @type {string} */ (entry.channel));
+  const told = await prepared(me.value, channel, members, body);
+  said.set(entry.message_id, told);
+  return told;
+}
+
+/** What was prepared of each message that is under way. */
+const said = new Map();
+
 /** @type {Set<string>} */
 const underWay = new Set();
 
@@ -74,7 +93,8 @@ async function deliver(entry) {
   change(id, { state: "sending", problem: undefined });
   try {
     if (entry.channel) {
-      posted(await post(place(["channels", entry.channel, "messages"]), { ...entry.body, message_id: id }, { commandId: id }), entry.channel);
+      posted(await post(place(["channels", entry.channel, "messages"]), await spoken(entry), { commandId: id }), entry.channel);
+      said.delete(id);
       await discard(id);
       return;
     }
@@ -90,6 +110,7 @@ async function deliver(entry) {
     await discard(id);
   } catch (error) {
     const waits = error.code === "offline" || error.code === "aborted" || (error.retryHelps && error.status >= 500);
+    if (error.code === "stale_epoch") said.delete(id);
     change(id, { state: waits ? "waiting" : "refused", problem: error });
   } finally {
     underWay.delete(id);
