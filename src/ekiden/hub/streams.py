@@ -40,7 +40,7 @@ from ekiden.kernel.limits import (
 
 class Choice:
     """Which frames a stream gets: those of its topics whose first topic its key may read. A host gets as well
-    what is addressed to its own work, whoever's it is."""
+    what is addressed to its own work, whoever's it is, and everybody what is addressed to its own inbox."""
 
     __slots__ = ("__weakref__", "_allows", "_known", "_permissions", "topics")
 
@@ -66,7 +66,9 @@ class Choice:
         if not chosen:
             return False
         return self._allows(self._permissions, "read", topics[0]) or any(
-            topic.startswith("host:") and self._allows(self._permissions, "feed", topic) for topic in chosen
+            (topic.startswith("host:") and self._allows(self._permissions, "feed", topic))
+            or (topic.startswith("inbox:") and self._allows(self._permissions, "read", topic))
+            for topic in chosen
         )
 
 

@@ -6,12 +6,15 @@ from ekiden.access import verbs as access_verbs
 from ekiden.hub.chores import Chore, Lease
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.limits import (
+    CHORE_DELIVERIES_EVERY_S,
     CHORE_EXPIRY_EVERY_S,
     CHORE_RETENTION_EVERY_S,
     COMMAND_ANSWERS_KEPT_S,
     LOG_FORGET_ROWS_MAX,
 )
 from ekiden.log.port import Log, Transaction
+from ekiden.relay import attachments, receiving
+from ekiden.relay.port import Ports
 
 
 class _Forgets(Protocol):
@@ -20,7 +23,7 @@ class _Forgets(Protocol):
     async def forget(self, team_id: str, before: int) -> int: ...
 
 
-def own_chores(clock: Clock, events_kept_s: float) -> tuple[Chore, ...]:
+def own_chores(clock: Clock, events_kept_s: float, ports: Ports) -> tuple[Chore, ...]:
     """What this hub has to have done. `events_kept_s` is how long events are held; 0 for ever."""
 
     async def expire(lease: Lease) -> None:
@@ -37,7 +40,25 @@ def own_chores(clock: Clock, events_kept_s: float) -> tuple[Chore, ...]:
         await lease.write(_nothing)  # the lease still holds
         await cast("_Forgets", lease.log).forget(lease.team_id, before)
 
-    chores = [Chore("expiry", CHORE_EXPIRY_EVERY_S, expire)]
+    async def expire_deliveries(lease: Lease) -> None:
+        more = [True]
+
+        async def verb(tx: Transaction) -> None:
+            more[0] = await receiving.expire(tx, ports)
+
+        while more[0]:
+            if not await lease.log.ask(lease.team_id, receiving.something_expires(clock)):
+                return
+            await lease.write(verb)
+
+    async def drop_attachments(lease: Lease) -> None:
+        await lease.write(attachments.drop_unused)
+
+    chores = [
+        Chore("expiry", CHORE_EXPIRY_EVERY_S, expire),
+        Chore("deliveries", CHORE_DELIVERIES_EVERY_S, expire_deliveries),
+        Chore("attachments", CHORE_EXPIRY_EVERY_S, drop_attachments),
+    ]
     if events_kept_s:
         chores.append(Chore("retention", CHORE_RETENTION_EVERY_S, retain))
     return tuple(chores)

@@ -15,7 +15,8 @@ T = TypeVar("T")
 class Need:
     """What a key must be allowed: a verb on a resource. `{name}` in the resource is a path parameter.
 
-    Verbs: read, steer, approve, start, feed, admin. Resources: `team`, `session:ID`, `host:ID`, `access`.
+    Verbs: read, steer, approve, start, feed, admin, and the relay's. Resources: `team`, `session:ID`, `host:ID`,
+    `access`, `channel:NAME`, `private:NAME`.
     """
 
     verb: str
@@ -30,6 +31,18 @@ class HubFacts:
     boot_id: str
     log_id: str
     url: str
+
+
+class Bell(Protocol):
+    """Rings with each event of one topic, for as long as its `with` block lasts."""
+
+    def __enter__(self) -> "Bell": ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    async def rung(self) -> bool:
+        """Waits for the next ring; False once the bell's time is over, or the hub ends."""
+        ...
 
 
 class Call(Protocol):
@@ -73,6 +86,14 @@ class Call(Protocol):
 
     def growing(self, session_id: str) -> tuple[Any, ...]:
         """The session's items that grow at this moment, each whole so far (`ekiden.sessions.wire.Growing`)."""
+        ...
+
+    def bell(self, topic: str, *, within_s: float) -> Bell:
+        """A bell for the events of `topic`, for so many seconds from now on.
+
+        Raises:
+            TooMany: when it is hung, if `BELLS_PER_TOPIC_MAX` wait for that topic already.
+        """
         ...
 
     def host_here(self, host_id: str) -> bool:
