@@ -285,7 +285,8 @@ class Hub:
                 query=(
                     (
                         "topics",
-                        "Comma-separated: `team`, `session:ID`, `channel:NAME`, `inbox:ID`, …; see docs/door.md.",
+                        "Comma-separated: `team`, `access`, `session:ID`, `host:ID`, `channels`, `channel:NAME`, "
+                        "`private:NAME`, `inbox:PRINCIPAL`, `directory`.",
                     ),
                     ("after", "The cursor to resume after; `Last-Event-ID` goes before it."),
                 ),

@@ -50,6 +50,7 @@ class DoorCall:
         "actor",
         "from_loopback",
         "hub",
+        "kind",
         "parameters",
         "permissions",
         "query",
@@ -66,6 +67,7 @@ class DoorCall:
         gate: Gate,
         bells: Bells,
         actor: Actor,
+        kind: str,
         permissions: Permissions,
         parameters: Mapping[str, str],
         query: Mapping[str, str],
@@ -76,6 +78,7 @@ class DoorCall:
         self.hub = hub
         self.team_id = live.team_id
         self.actor = actor
+        self.kind = kind
         self.permissions = permissions
         self.parameters = parameters
         self.query = query

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from ekiden.access import rules
+from ekiden.access import rights
 from ekiden.access.names import canonical_name
 from ekiden.kernel.limits import KINDS_REMEMBERED_MAX
 from ekiden.log.port import Reading
@@ -43,6 +43,6 @@ class TeamPeople:
             "hub.rights_of_principal", team_id=reading.team_id, principal_id=principal_id, now=now
         )
         return any(
-            rules.allows(permissions, verb, resource) or rules.allows(permissions, "admin", resource)
+            rights.allows(permissions, verb, resource) or rights.allows(permissions, "admin", resource)
             for permissions in (json.loads(row["permissions"]) for row in rows)
         )

@@ -15,6 +15,7 @@ from ekiden.kernel.limits import (
 )
 from ekiden.log.port import Actor, Reading, Transaction
 from ekiden.relay import rules
+from ekiden.relay.calling import way_to
 from ekiden.relay.channels import caller_known
 from ekiden.relay.keeping import (
     HUB,
@@ -31,7 +32,6 @@ from ekiden.relay.keeping import (
     move_delivery,
     tell_delivery,
 )
-from ekiden.relay.messages import way_to
 from ekiden.relay.port import Notice, Ports
 from ekiden.relay.rules import Acked, acked_with
 from ekiden.relay.wire import Ack, Authority, Channel, Delivery, DeliveryState, Receipt
