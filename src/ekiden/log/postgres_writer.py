@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import asyncpg
 
 from ekiden.kernel import limits
-from ekiden.kernel.clock import Clock, iso
+from ekiden.kernel.clock import Clock, SteadyTime, iso
 from ekiden.kernel.errors import EkidenError
 from ekiden.log.appending import as_text, encoded, new_event, proper, reused, storable_text
 from ekiden.log.port import Actor, Command, Event, Row, Verb, Written
@@ -211,6 +211,11 @@ class PostgresTransaction:
         """The team's head in this view, this command's own events included."""
         return self._batch.head
 
+    @property
+    def steady_ms(self) -> int:
+        """See `log.port.Reading`."""
+        return self._writers.steady.now_ms()
+
     async def rows(self, query: str, /, **parameters: object) -> list[Row]:
         self._check_open()
         return await Statement(Asked.ROWS, query, parameters)
@@ -295,11 +300,13 @@ class Writers:
         queries_of_events: frozenset[str],
         *,
         clock: Clock,
+        steady: SteadyTime,
         node_id: str,
         settle: Settle,
     ) -> None:
         self.queries = queries
         self.queries_of_events = queries_of_events
+        self.steady = steady
         self._connections = connections
         self._clock = clock
         self._node_id = node_id
