@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ekiden.access.gate import AccessGate, open_home
-from ekiden.access.rules import Identity, allows
+from ekiden.access.rights import allows
+from ekiden.access.rules import Identity
 from ekiden.kernel.door import HubFacts
 from ekiden.log.open import open_log
 from ekiden.log.port import Actor, Command, Event, Written
@@ -28,6 +29,7 @@ class RoomCall:
     parameters: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     command: Command | None = None
+    kind: str = "person"
 
     def may(self, verb: str, resource: str) -> bool:
         return allows(self.permissions, verb, resource)
@@ -55,7 +57,7 @@ class Room:
         who = identity or self.owner
         hub = HubFacts("0", "boot", self.log.log_id, "http://127.0.0.1:7433")
         actor = Actor(who.principal_id, who.key_id, who.name)
-        return RoomCall(self.log, hub, self.team_id, actor, who.permissions, **also)
+        return RoomCall(self.log, hub, self.team_id, actor, who.permissions, kind=who.kind.value, **also)
 
     def stranger(self, **also: Any) -> RoomCall:
         """A call at an open endpoint."""

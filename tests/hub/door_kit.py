@@ -45,6 +45,7 @@ class Bearer:
     name: str
     permissions: Permissions
     expires_at: float | None = None
+    kind: str = "person"
 
 
 class KeyRing:

@@ -182,11 +182,32 @@ async def test_a_request_is_answered_wherever_it_is_asked_and_wherever_the_answe
             asking = asyncio.ensure_future(a.json("GET", "/v1/page"))
             request = await stream.until("host.request")
             assert request["body"]["arguments"] == {"session_id": SESSION}
+            elsewhere = c.hub.live(TEAM).hosts.elsewhere
+            assert elsewhere is not None
+            await until(lambda: bool(elsewhere.asking(HOST_ID)))
             result = {"text": "x" * 1_500_000}
             told = {"request_id": request["body"]["request_id"], "ok": True, "result": result}
             taken = await c.json("POST", f"/v1/hosts/{HOST_ID}/answers", told, HOST_KEY)
             assert taken == {"taken": True}
             assert await asking == result
+
+
+async def test_an_answer_that_overtakes_its_question_arrives() -> None:
+    """The host is quicker than the bus: it answers at a node that has not heard the question yet."""
+    exchange = Exchange()
+    buses = [LocalBus(exchange) for _ in range(3)]
+    async with open_house(buses=buses) as house:
+        a, b, c = house.nodes
+        async with b.follow(f"host:{HOST_ID}", HOST_KEY) as stream:
+            await stream.until("stream.hello")
+            await until(lambda: a.hub.live(TEAM).hosts.here(HOST_ID))
+            buses[2].part()
+            asking = asyncio.ensure_future(a.json("GET", "/v1/page"))
+            request = await stream.until("host.request")
+            buses[2].join()
+            told = {"request_id": request["body"]["request_id"], "ok": True, "result": 5}
+            await c.json("POST", f"/v1/hosts/{HOST_ID}/answers", told, HOST_KEY)
+            assert await asking == 5
 
 
 async def test_a_host_moves_to_another_node_and_what_it_was_asked_goes_with_it() -> None:

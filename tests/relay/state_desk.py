@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ekiden.access.rights import allows
 from ekiden.kernel.door import HubFacts
 from ekiden.kernel.ids import Prefix, derived_id, new_id
 from ekiden.log.open import open_log
@@ -68,11 +69,7 @@ class StateCall:
     team_id: str = TEAM
 
     def may(self, verb: str, resource: str) -> bool:
-        return any(
-            (resource.startswith(pattern[:-1]) if pattern.endswith("*") else resource == pattern)
-            and any(verb.startswith(have[:-1]) if have.endswith("*") else have == verb for have in verbs)
-            for pattern, verbs in self.permissions.items()
-        )
+        return allows(self.permissions, verb, resource)
 
     async def write(self, verb: Callable[[Any], Awaitable[object]]) -> Any:
         return await self.log.write(self.team_id, verb, command=self.command)

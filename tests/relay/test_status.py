@@ -32,9 +32,7 @@ async def test_what_is_set_is_read_with_who_set_it_when(log_place: str) -> None:
         assert (await desk.caller("robot").set("tests.unit", None)).authority is Authority.AGENT
 
 
-@pytest.mark.parametrize(
-    "value", [None, False, 0, "", [], {}, "\U0001f600 \u2028 \x00 <b>", 1.5, [[{"a": [1]}]]]
-)
+@pytest.mark.parametrize("value", [None, False, 0, "", [], {}, "\U0001f600 \u2028 \x00 <b>", 1.5, [[{"a": [1]}]]])
 async def test_every_json_value_comes_back_as_it_was(log_place: str, value: Any) -> None:
     async with open_desk(log_place) as desk:
         ada = desk.caller()

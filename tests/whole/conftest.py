@@ -9,6 +9,7 @@ import pytest
 
 from scripted_model import ScriptedModel, serve
 from whole.computer import Computer
+from whole.spread import SpreadComputer
 
 RESULTS = Path(__file__).resolve().parents[2] / ".test-results"
 
@@ -21,11 +22,14 @@ def model() -> Iterator[ScriptedModel]:
 
 
 @pytest.fixture
-def computer(model: ScriptedModel) -> Iterator[Computer]:
-    """Below the repository, because Codex refuses to work with a home under the system's temporary folder."""
+def computer(request: pytest.FixtureRequest, model: ScriptedModel) -> Iterator[Computer]:
+    """Below the repository, because Codex refuses to work with a home under the system's temporary folder. A test
+    may ask, as the parameter of this fixture, for one whose hub has several nodes: see `whole.spread`."""
     folder = RESULTS / "computers" / uuid4().hex[:12]
     folder.mkdir(parents=True)
-    made = Computer(folder, model.server_address[1])
+    over = getattr(request, "param", "")
+    port = model.server_address[1]
+    made = SpreadComputer(folder, port, over) if over else Computer(folder, port)
     yield made
     made.close()
     shutil.rmtree(folder, ignore_errors=True)

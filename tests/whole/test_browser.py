@@ -14,6 +14,7 @@ from scripted_model import ScriptedModel
 from web.browser import DESK, PHONE, Guard, chromium, made_from_text
 from whole.computer import Computer, wait_for
 from whole.conftest import RESULTS
+from whole.spread import OVER
 from whole.test_vendors import VENDORS, asking, native_turn
 
 __all__ = ["chromium"]
@@ -101,7 +102,11 @@ def open_by_hand(page: Page, title: str) -> None:
     expect(page.locator(".session-head")).to_contain_text(title)
 
 
-@pytest.mark.parametrize("vendor", VENDORS)
+@pytest.mark.parametrize(
+    ("computer", "vendor"),
+    [*(("", vendor) for vendor in VENDORS), *zip(OVER, VENDORS, strict=True)],
+    indirect=["computer"],
+)
 def test_a_session_of_the_vendors_program_is_carried_on_by_two_devices(
     computer: Computer, model: ScriptedModel, devices_of: DevicesOf, vendor: str
 ) -> None:
@@ -207,6 +212,7 @@ def test_a_session_that_a_terminal_holds_is_named_so_and_can_be_forked_and_quote
     expect(phone.get_by_role("button", name="Continue here")).to_be_visible()
 
 
+@pytest.mark.parametrize("computer", ["", "notify"], indirect=True)
 def test_an_open_page_says_that_the_hub_died_and_comes_back_by_itself_with_all(
     computer: Computer, devices_of: DevicesOf
 ) -> None:

@@ -6,8 +6,9 @@ on `key.revoked` on the topic `access`.
 
 from collections.abc import Sequence
 
-from ekiden.access import rules, verbs
-from ekiden.access.rules import Identity, Permissions
+from ekiden.access import rights, rules, verbs
+from ekiden.access.rights import Permissions
+from ekiden.access.rules import Identity
 from ekiden.access.secrets import new_key
 from ekiden.access.verbs import MadeKey, RefusedRequest
 from ekiden.kernel import limits
@@ -48,7 +49,7 @@ class AccessGate:
 
     def allows(self, permissions: Permissions, verb: str, resource: str) -> bool:
         """Whether a permission map allows `verb` on `resource`. Pure."""
-        return rules.allows(permissions, verb, resource)
+        return rights.allows(permissions, verb, resource)
 
     async def record(self, refusals: Sequence[RefusedRequest], dropped: int) -> None:
         """Puts refused requests into the audit trail; `dropped` more were over the door's bound per minute.

@@ -3,9 +3,10 @@
 import json
 
 from ekiden.access import names, rules
-from ekiden.access.rules import Kind, Permissions
+from ekiden.access.rights import Permissions
+from ekiden.access.rules import Kind
 from ekiden.kernel import limits
-from ekiden.kernel.errors import Conflict, TooMany, Unauthenticated
+from ekiden.kernel.errors import Conflict, Forbidden, TooMany, Unauthenticated
 from ekiden.kernel.ids import Prefix, derived_id, new_id
 from ekiden.log.port import Actor, Row, Transaction
 
@@ -69,9 +70,10 @@ async def add_key(
     actor: Actor,
     expires_at: str = "",
     local_line: bool = False,
+    parent_key: str = "",
 ) -> str:
     """Makes a key for a principal, tells it, and returns its id. `local_line`: for the command line of this
-    computer, which is never locked out by the number of keys.
+    computer, which is never locked out by the number of keys. It ends with `parent_key`.
 
     Raises:
         TooMany: at `KEYS_PER_TEAM_MAX`.
@@ -95,6 +97,7 @@ async def add_key(
         made_at=tx.now,
         made_by=actor.key_id,
         expires_at=expires_at,
+        parent_key=parent_key,
     )
     row = await tx.row("access.key", key_id=key_id)
     assert row is not None
@@ -105,6 +108,49 @@ async def add_key(
         "name": row["name"],
         "permissions": permissions,
         "expires_at": expires_at,
+        "parent_key": parent_key,
     }
     tx.append("key.made", body, topics=[TOPIC], actor=actor)
     return key_id
+
+
+async def refuse_below(tx: Transaction, maker: Row, kind: Kind) -> None:
+    """Whether a key that may not change rights can make one more key below itself.
+
+    Raises:
+        Forbidden: if it is to be no agent's, or the maker is a host.
+        TooMany: if the maker has `KEYS_BELOW_ONE_MAX` valid ones already, or is `KEY_DEPTH_MAX` deep itself.
+    """
+    if kind is not Kind.AGENT or maker["kind"] == Kind.HOST:
+        raise Forbidden(
+            "This key makes keys of agents only, below itself."
+            if maker["kind"] != Kind.HOST
+            else "A host's key makes no keys.",
+            hint="Only a key with admin on access makes others.",
+        )
+    counted = await tx.row("access.count_keys_below", team_id=tx.team_id, parent_key=maker["key_id"], now=tx.now)
+    if counted is not None and counted["count"] >= limits.KEYS_BELOW_ONE_MAX:
+        raise TooMany(
+            "This key has as many keys below it as it may have.",
+            hint="Revoke those that are done.",
+            max=limits.KEYS_BELOW_ONE_MAX,
+        )
+    above = str(maker["parent_key"])
+    for _ in range(limits.KEY_DEPTH_MAX - 1):
+        row = await tx.row("access.key", key_id=above) if above else None
+        if row is None:
+            return
+        above = str(row["parent_key"])
+    raise TooMany(
+        f"Keys are made at most {limits.KEY_DEPTH_MAX} deep below one another.", max=limits.KEY_DEPTH_MAX
+    )
+
+
+async def key_and_below(tx: Transaction, key_id: str) -> list[str]:
+    """A key and all valid ones below it, each before those below it."""
+    found = [key_id]
+    for above in found:
+        found.extend(
+            str(row["key_id"]) for row in await tx.rows("access.keys_below", team_id=tx.team_id, parent_key=above)
+        )
+    return found

@@ -31,14 +31,14 @@ WHERE team_id = :team_id AND kind = 'person' ORDER BY made_at, principal_id LIMI
 -- name: key
 -- One key with its principal, whatever its state.
 SELECT k.key_id, k.team_id, k.principal_id, k.secret_digest, k.permissions, k.local_line, k.made_at, k.used_at,
-    k.expires_at, k.revoked_at, p.kind, p.name, p.host_id
+    k.expires_at, k.revoked_at, k.parent_key, k.replaced_by, k.suspect_since, p.kind, p.name, p.host_id
 FROM keys AS k JOIN principals AS p ON p.principal_id = k.principal_id
 WHERE k.key_id = :key_id;
 
 -- name: keys
 -- A team's keys, newest first; valid ones before those that have ended.
 SELECT k.key_id, k.principal_id, k.permissions, k.local_line, k.made_at, k.used_at, k.expires_at, k.revoked_at,
-    p.kind, p.name, p.host_id
+    k.parent_key, k.replaced_by, k.suspect_since, p.kind, p.name, p.host_id
 FROM keys AS k JOIN principals AS p ON p.principal_id = k.principal_id
 WHERE k.team_id = :team_id
 ORDER BY CASE WHEN k.revoked_at = '' THEN 0 ELSE 1 END, k.made_at DESC, k.key_id LIMIT :most;
@@ -55,9 +55,20 @@ SELECT key_id FROM keys WHERE team_id = :team_id AND local_line = 1 AND revoked_
 -- name: add_key
 -- Makes a key.
 INSERT INTO keys (key_id, team_id, principal_id, secret_digest, permissions, local_line, made_at, made_by, used_at,
-    expires_at, revoked_at)
+    expires_at, revoked_at, parent_key)
 VALUES (:key_id, :team_id, :principal_id, :secret_digest, :permissions, :local_line, :made_at, :made_by, '',
-    :expires_at, '');
+    :expires_at, '', :parent_key);
+
+-- name: keys_below
+-- Keys that end with a key, and have not ended.
+SELECT key_id, permissions FROM keys
+WHERE team_id = :team_id AND parent_key = :parent_key AND revoked_at = '' ORDER BY made_at, key_id;
+
+-- name: count_keys_below
+-- How many valid keys end with a key.
+SELECT count(*) AS count FROM keys
+WHERE team_id = :team_id AND parent_key = :parent_key AND revoked_at = ''
+    AND (expires_at = '' OR expires_at > :now);
 
 -- name: use_key
 -- Notes that a key is in use.

@@ -115,7 +115,8 @@ class PairingAnswered(msgspec.Struct, frozen=True):
 
 
 class NewKey(msgspec.Struct, frozen=True):
-    """`permissions` are the kind's usual ones if left out, and never more than the maker's own."""
+    """`permissions` are the kind's usual ones if left out, and never more than the maker's own. A key that may not
+    change rights makes agents only, with its own rights if left out; they end with it."""
 
     name: str
     kind: Kind
@@ -147,6 +148,12 @@ class Key(msgspec.Struct, frozen=True):
     this: bool
     local_line: bool = False
     host_id: str = ""
+    parent_key: str = ""
+    """It ends with this key."""
+    replaced_by: str = ""
+    """The key that it was rotated to."""
+    suspect_since: str = ""
+    """What it wrote after this time is not trusted."""
 
 
 class Keys(msgspec.Struct, frozen=True):
@@ -275,7 +282,7 @@ async def list_pairings(call: Call) -> Pairings:
     rows: list[Row] = []
 
     async def verb(tx: Transaction) -> None:
-        rows.extend(await verbs.open_pairings(tx))
+        rows[:] = await verbs.open_pairings(tx)
 
     await call.write(verb)
     return Pairings(
@@ -355,6 +362,9 @@ async def list_keys(call: Call) -> Keys:
                 this=row["key_id"] == call.actor.key_id,
                 local_line=bool(row["local_line"]),
                 host_id=row["host_id"],
+                parent_key=row["parent_key"],
+                replaced_by=row["replaced_by"],
+                suspect_since=row["suspect_since"],
             )
             for row in rows
         )
@@ -468,7 +478,9 @@ ENDPOINTS = (
         need=_ADMIN,
     ),
     Endpoint("GET", "/v1/keys", list_keys, "All keys, never their secrets", answer=Keys, need=_ADMIN),
-    Endpoint("POST", "/v1/keys", make_key, "Make a key", body=NewKey, answer=KeyMade, need=_ADMIN, status=201),
+    Endpoint(
+        "POST", "/v1/keys", make_key, "Make a key, or one below the own", body=NewKey, answer=KeyMade, status=201
+    ),
     Endpoint(
         "DELETE", "/v1/keys/{key_id}", revoke_key, "End a key and its streams", answer=KeyRevoked, need=_ADMIN
     ),

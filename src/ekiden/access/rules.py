@@ -8,30 +8,16 @@ would only make each request slow.
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import assert_never
 
-from ekiden.kernel import limits
+from ekiden.access.rights import ALL_RIGHTS, Permissions, Right
 from ekiden.kernel.clock import iso
 from ekiden.kernel.errors import Conflict, EkidenError, Invalid, NotFound, Unauthenticated
 from ekiden.kernel.ids import Prefix, derived_id
-
-Permissions = Mapping[str, Sequence[str]]
-"""From resource pattern to verbs. A pattern is a resource, a resource with a trailing `*`, or `*`."""
-
-
-class Right(StrEnum):
-    """What can be allowed on a resource."""
-
-    READ = "read"
-    STEER = "steer"
-    APPROVE = "approve"
-    START = "start"
-    FEED = "feed"
-    ADMIN = "admin"
 
 
 class Kind(StrEnum):
@@ -59,49 +45,9 @@ class Identity:
     used_at: str = ""
 
 
-# Permission maps
+# Usual rights
 
-_PATTERN = re.compile(r"(?:\*|[a-z][a-z0-9_]*(?::[A-Za-z0-9_.\-]*)?\*?)\Z")
-ALL_RIGHTS = (Right.READ, Right.STEER, Right.APPROVE, Right.START, Right.ADMIN)
-
-
-def allows(permissions: Permissions, verb: str, resource: str) -> bool:
-    """Whether the map allows `verb` on `resource`. Nothing is allowed that is not listed."""
-    return any(verb in verbs and _matches(pattern, resource) for pattern, verbs in permissions.items())
-
-
-def covers(held: Permissions, wanted: Permissions) -> bool:
-    """Whether `held` allows everything that `wanted` would allow."""
-    return all(
-        any(verb in verbs and _matches(pattern, asked) for pattern, verbs in held.items())
-        for asked, asked_verbs in wanted.items()
-        for verb in asked_verbs
-    )
-
-
-def checked_permissions(permissions: Permissions) -> dict[str, list[str]]:
-    """The map in one spelling: verbs once and in order, patterns sorted.
-
-    Raises:
-        Invalid: for a verb that does not exist, a pattern of another form, too many of them, or none.
-    """
-    if not 0 < len(permissions) <= limits.PERMISSION_PATTERNS_MAX:
-        raise Invalid(f"A permission map has 1 to {limits.PERMISSION_PATTERNS_MAX} patterns.")
-    checked: dict[str, list[str]] = {}
-    for pattern in sorted(permissions):
-        if len(pattern) > limits.PERMISSION_PATTERN_CHARS_MAX or not _PATTERN.match(pattern):
-            raise Invalid(
-                f"{pattern[:80]!r} is not a resource pattern.",
-                hint="A resource (session:ses_…), one with a trailing *, or *.",
-            )
-        unknown = sorted(set(permissions[pattern]) - set(Right))
-        if unknown or not permissions[pattern]:
-            raise Invalid(
-                f"{pattern!r} needs verbs out of {', '.join(Right)}"
-                + (f", not {unknown[0][:40]!r}." if unknown else ".")
-            )
-        checked[pattern] = [right.value for right in Right if right in permissions[pattern]]
-    return checked
+_TALK = (Right.READ, Right.POST, Right.ACK, Right.MENTION, Right.LEASE)
 
 
 def default_permissions(kind: Kind, host_id: str = "") -> dict[str, list[str]]:
@@ -110,7 +56,11 @@ def default_permissions(kind: Kind, host_id: str = "") -> dict[str, list[str]]:
         case Kind.PERSON | Kind.DEVICE:
             return {"*": [right.value for right in ALL_RIGHTS]}
         case Kind.AGENT:
-            return {"session:*": [Right.READ.value], "team": [Right.READ.value]}
+            return {
+                "channel:*": [*(right.value for right in _TALK), "status:*"],
+                "session:*": [Right.READ.value],
+                "team": [Right.READ.value],
+            }
         case Kind.SERVICE:
             return {"team": [Right.READ.value]}
         case Kind.HOST:
@@ -119,11 +69,9 @@ def default_permissions(kind: Kind, host_id: str = "") -> dict[str, list[str]]:
             assert_never(kind)
 
 
-def _matches(pattern: str, resource: str) -> bool:
-    """Whether a pattern takes in a resource, or all of a narrower pattern."""
-    if pattern.endswith("*"):
-        return resource.startswith(pattern[:-1])
-    return pattern == resource
+def own_resources(principal_id: str) -> frozenset[str]:
+    """What every principal may read that may do anything at all: its own inbox, and whose keys are whose."""
+    return frozenset({f"inbox:{principal_id}", "directory"})
 
 
 # Keys

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from ekiden.access import names, principals, rules
-from ekiden.access.rules import Identity, Kind, PairingState, Permissions
+from ekiden.access import names, principals, rights, rules
+from ekiden.access.rights import PermissionMap, Permissions, Right
+from ekiden.access.rules import Identity, Kind, PairingState
 from ekiden.kernel import limits
 from ekiden.kernel.clock import iso
 from ekiden.kernel.errors import Forbidden, NotFound, TooMany, Unauthenticated
@@ -69,7 +70,7 @@ async def identify(reading: Reading, presented_key: str, *, now: str) -> Identit
         key_id=row["key_id"],
         name=row["name"],
         kind=Kind(row["kind"]),
-        permissions=json.loads(row["permissions"]),
+        permissions=PermissionMap(json.loads(row["permissions"]), rules.own_resources(row["principal_id"])),
         expires_at=rules.seconds_of(row["expires_at"]),
         used_at=row["used_at"],
     )
@@ -135,13 +136,20 @@ async def make_key(
 ) -> MadeKey:
     """Makes a principal and its key; a host also gets the id of its computer. A key may not give more than it has.
 
+    Who may change rights makes any kind, for itself to stand. Any other key makes agents only, below itself: they
+    end with it.
+
     Raises:
         Invalid: for a name, map or time that cannot be; permissions for a host are always its own.
         Conflict: if a principal of that name is there.
-        Forbidden: if the map goes beyond the maker's own.
-        TooMany: at `KEYS_PER_TEAM_MAX`.
+        Forbidden: if the map goes beyond the maker's own, or the kind is not the maker's to make.
+        TooMany: at `KEYS_PER_TEAM_MAX`, `KEYS_BELOW_ONE_MAX` or `KEY_DEPTH_MAX`.
     """
     maker = await principals.maker(tx, actor)
+    held: Permissions = json.loads(maker["permissions"])
+    below = not rights.allows(held, Right.ADMIN, "access")
+    if below:
+        await principals.refuse_below(tx, maker, kind)
     shown = names.checked_name(name)
     await principals.refuse_taken(tx, shown)
     ends_at = rules.narrowed_expiry(expires_at, maker["expires_at"], tx.now)
@@ -152,20 +160,32 @@ async def make_key(
         host_id = derived_id(Prefix.HOST, principal_id)
         granted = rules.default_permissions(kind, host_id)
     else:
-        granted = rules.checked_permissions(
-            rules.default_permissions(kind) if permissions is None else permissions
-        )
-        if not rules.covers(json.loads(maker["permissions"]), granted):
+        usual = held if below else rules.default_permissions(kind)
+        granted = rights.checked_permissions(usual if permissions is None else permissions)
+        too_much = next(rights.beyond(held, granted), None)
+        if too_much is not None:
             raise Forbidden(
-                "A key cannot give more than it has.", hint="Name permissions that this key has itself."
+                "A key cannot give more than it has.",
+                hint=f"This key lacks {too_much[1]!r} on {too_much[0]!r}.",
+                pattern=too_much[0],
+                verb=too_much[1],
             )
         principal_id, host_id = await principals.add_principal(tx, kind, shown), ""
-    key_id = await principals.add_key(tx, principal_id, secret_digest, granted, actor=actor, expires_at=ends_at)
+    key_id = await principals.add_key(
+        tx,
+        principal_id,
+        secret_digest,
+        granted,
+        actor=actor,
+        expires_at=ends_at,
+        parent_key=actor.key_id if below else "",
+    )
     return MadeKey(key_id, principal_id, host_id)
 
 
 async def revoke_key(tx: Transaction, actor: Actor, key_id: str, *, reason: str = "revoked") -> str:
-    """Ends a key, and the pairings that it opened; a key that has ended stays so. Returns when it ended.
+    """Ends a key, the keys below it, and the pairings that they opened; a key that has ended stays so. Returns
+    when it ended.
 
     Raises:
         NotFound: if the team has no such key.
@@ -175,7 +195,8 @@ async def revoke_key(tx: Transaction, actor: Actor, key_id: str, *, reason: str 
         raise NotFound
     if row["revoked_at"]:
         return str(row["revoked_at"])
-    await _end_key(tx, key_id, actor, reason=reason)
+    for below in await principals.key_and_below(tx, key_id):
+        await _end_key(tx, below, actor, reason=reason if below == key_id else "parent_ended")
     return tx.now
 
 
@@ -216,7 +237,7 @@ async def make_pairing(tx: Transaction, actor: Actor, *, name: str, local: bool,
         code_digest=code_digest,
         local=int(local),
         name=shown,
-        permissions=json.dumps(usual if rules.covers(held, usual) else held),
+        permissions=json.dumps(usual if rights.covers(held, usual) else held),
         key_expires_at=maker["expires_at"],
         made_by=actor.key_id,
         made_at=tx.now,

@@ -276,7 +276,11 @@ class Hub:
                 _elsewhere,
                 "Server-sent events from a cursor on, see docs/door.md.",
                 query=(
-                    ("topics", "Comma-separated: `team`, `access`, `session:ID`, `host:ID`."),
+                    (
+                        "topics",
+                        "Comma-separated: `team`, `access`, `session:ID`, `host:ID`, `channels`, `channel:NAME`, "
+                        "`private:NAME`, `inbox:PRINCIPAL`, `directory`.",
+                    ),
                     ("after", "The cursor to resume after; `Last-Event-ID` goes before it."),
                 ),
             ),

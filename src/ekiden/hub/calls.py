@@ -48,6 +48,7 @@ class DoorCall:
         "actor",
         "from_loopback",
         "hub",
+        "kind",
         "parameters",
         "permissions",
         "query",
@@ -63,6 +64,7 @@ class DoorCall:
         metrics: Metrics,
         gate: Gate,
         actor: Actor,
+        kind: str,
         permissions: Permissions,
         parameters: Mapping[str, str],
         query: Mapping[str, str],
@@ -73,6 +75,7 @@ class DoorCall:
         self.hub = hub
         self.team_id = live.team_id
         self.actor = actor
+        self.kind = kind
         self.permissions = permissions
         self.parameters = parameters
         self.query = query

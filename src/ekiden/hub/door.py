@@ -191,6 +191,7 @@ class Door:
             metrics=self._house.metrics,
             gate=self._gate,
             actor=actor,
+            kind=str(identity.kind) if identity is not None else "",
             permissions=identity.permissions if identity is not None else {},
             parameters=parameters,
             query=read_query(query) if query else {},

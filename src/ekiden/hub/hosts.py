@@ -51,7 +51,7 @@ class HostAnswer(msgspec.Struct, frozen=True):
 
 
 class AnswerTaken(msgspec.Struct, frozen=True):
-    """`taken` is false when nobody waits for the answer any more."""
+    """`taken` is false when nobody is known to wait for the answer (any more)."""
 
     taken: bool
 
@@ -102,8 +102,9 @@ class Elsewhere(Protocol):
         """Ids of the requests with which other nodes wait for the host."""
         ...
 
-    def answer(self, host_id: str, told: HostAnswer) -> bool:
-        """Hands an answer to whoever asked elsewhere; False if nobody is known to wait."""
+    def answer(self, host_id: str, told: HostAnswer, *, settled: bool) -> bool:
+        """Hands an answer to whoever asked elsewhere, or may have; False if nobody is known to wait there.
+        `settled` says that somebody here has got it."""
         ...
 
 
@@ -319,7 +320,7 @@ class HostLinks:
         self.seen(host_id)
         taken = self.settle(host_id, told)
         if self.elsewhere is not None:
-            taken = self.elsewhere.answer(host_id, told) or taken
+            taken = self.elsewhere.answer(host_id, told, settled=taken) or taken
         return taken
 
     def settle(self, host_id: str, told: HostAnswer) -> bool:

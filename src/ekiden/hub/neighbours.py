@@ -248,9 +248,10 @@ class TeamNeighbours:
             for request_id in list(known):
                 self.asked_no_more(node_id, host_id, request_id)
 
-    def answer(self, host_id: str, told: HostAnswer) -> bool:
+    def answer(self, host_id: str, told: HostAnswer, *, settled: bool) -> bool:
+        """Nobody known to wait may mean that the answer has overtaken the question: then all are told."""
         askers = self._asked.get(host_id, {}).pop(told.request_id, set[str]())
-        for node_id in askers:
+        for node_id in askers or ([] if settled else [""]):
             self._owner.bus.tell(HostAnswered(host_id, told), team_id=self.live.team_id, to=node_id)
         return bool(askers)
 

@@ -40,7 +40,7 @@ from ekiden.kernel.limits import (
 
 class Choice:
     """Which frames a stream gets: those of its topics whose first topic its key may read. A host gets as well
-    what is addressed to its own work, whoever's it is."""
+    what is addressed to its own work, and everybody what is addressed to the own inbox, whoever's it is."""
 
     __slots__ = ("__weakref__", "_allows", "_known", "_permissions", "topics")
 
@@ -66,7 +66,9 @@ class Choice:
         if not chosen:
             return False
         return self._allows(self._permissions, "read", topics[0]) or any(
-            topic.startswith("host:") and self._allows(self._permissions, "feed", topic) for topic in chosen
+            (topic.startswith("host:") and self._allows(self._permissions, "feed", topic))
+            or (topic.startswith("inbox:") and self._allows(self._permissions, "read", topic))
+            for topic in chosen
         )
 
 
@@ -325,7 +327,7 @@ class Streams:
         self.boot_id = boot_id
         self._open: dict[Stream, None] = {}
         self._per_key: Counter[str] = Counter()
-        self._choices: weakref.WeakValueDictionary[tuple[frozenset[str], bytes], Choice] = (
+        self._choices: weakref.WeakValueDictionary[tuple[frozenset[str], bytes, str], Choice] = (
             weakref.WeakValueDictionary()
         )
         self._keeper: asyncio.Task[None] | None = None
@@ -341,7 +343,9 @@ class Streams:
     def choice(self, identity: Identity, topics: Sequence[str]) -> Choice:
         """The one choice object for these topics and rights."""
         wanted = frozenset(topics)
-        key = (wanted, encode(identity.permissions))
+        # Bearers of the same rights share a choice, but not where an inbox is looked at: that is each one's own.
+        inbox_of = identity.principal_id if any(topic.startswith("inbox:") for topic in wanted) else ""
+        key = (wanted, encode(identity.permissions), inbox_of)
         choice = self._choices.get(key)
         if choice is None:
             choice = self._choices[key] = Choice(wanted, identity.permissions, self.gate.allows)

@@ -7,11 +7,14 @@ from ekiden.hub.chores import Chore, Lease
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.limits import (
     CHORE_EXPIRY_EVERY_S,
+    CHORE_LOOK_S,
     CHORE_RETENTION_EVERY_S,
     COMMAND_ANSWERS_KEPT_S,
     LOG_FORGET_ROWS_MAX,
 )
-from ekiden.log.port import Log, Transaction
+from ekiden.log.port import Log, Reading, Transaction
+from ekiden.relay.leases import end_leases, leases_waiting
+from ekiden.relay.status import expire_statuses, statuses_waiting
 
 
 class _Forgets(Protocol):
@@ -37,10 +40,25 @@ def own_chores(clock: Clock, events_kept_s: float) -> tuple[Chore, ...]:
         await lease.write(_nothing)  # the lease still holds
         await cast("_Forgets", lease.log).forget(lease.team_id, before)
 
-    chores = [Chore("expiry", CHORE_EXPIRY_EVERY_S, expire)]
+    chores = [
+        Chore("expiry", CHORE_EXPIRY_EVERY_S, expire),
+        Chore("times", CHORE_LOOK_S, end_times, waits=times_waiting),
+    ]
     if events_kept_s:
         chores.append(Chore("retention", CHORE_RETENTION_EVERY_S, retain))
     return tuple(chores)
+
+
+async def times_waiting(reading: Reading) -> bool:
+    """Whether the time of a status or a lease is over and nobody has told of it."""
+    return await statuses_waiting(reading) or await leases_waiting(reading)
+
+
+async def end_times(lease: Lease) -> None:
+    """Tells of statuses and leases whose time is over."""
+    while await lease.log.ask(lease.team_id, times_waiting):
+        await lease.write(expire_statuses)
+        await lease.write(end_leases)
 
 
 async def first_since(log: Log, team_id: str, since: str) -> int:

@@ -5,7 +5,10 @@ import re
 from ekiden.kernel.errors import Invalid
 from ekiden.kernel.limits import STREAM_TOPICS_MAX
 
-_TOPIC = re.compile(r"team|access|(?:session|host):[a-z]{3}_[0-9a-z]{20}")
+_TOPIC = re.compile(
+    r"team|access|channels|directory|(?:session|host|inbox):[a-z]{3}_[0-9a-z]{20}"
+    r"|(?:channel|private):[a-z0-9][a-z0-9._-]{0,79}"
+)
 
 
 def read_topics(text: str) -> tuple[str, ...]:

@@ -15,7 +15,9 @@ T = TypeVar("T")
 class Need:
     """What a key must be allowed: a verb on a resource. `{name}` in the resource is a path parameter.
 
-    Verbs: read, steer, approve, start, feed, admin. Resources: `team`, `session:ID`, `host:ID`, `access`.
+    Verbs: read, steer, approve, start, feed, admin; on channels also post, ack, mention, mention:all, lease,
+    invite, status:KEY. Resources: `team`, `session:ID`, `host:ID`, `access`, `channel:NAME`, `private:NAME`,
+    `inbox:ID`.
     """
 
     verb: str
@@ -43,6 +45,8 @@ class Call(Protocol):
     team_id: str
     actor: Any
     """`ekiden.log.port.Actor`"""
+    kind: str
+    """What the caller is: person, agent, device, service or host; "" at an open endpoint."""
     parameters: Mapping[str, str]
     """From the path."""
     query: Mapping[str, str]

@@ -95,5 +95,5 @@ SET fence = excluded.fence, holder_id = excluded.holder_id, holder_key = exclude
 -- Leases whose time is over and which nobody was told of, and those that a clock put back would make last longer than
 -- they were taken for.
 SELECT channel_id, name, fence, holder_id, holder_key, expires_ms, lasts_ms, lease FROM channel_leases
-WHERE team_id = :team_id AND expires_ms > 0 AND (expires_ms <= :now_ms OR expires_ms - lasts_ms > :now_ms)
+WHERE team_id = :team_id AND expires_ms > 0 AND (expires_ms <= :now_ms OR expires_ms - lasts_ms > :ahead_ms)
 ORDER BY expires_ms LIMIT :most;

@@ -147,16 +147,26 @@ async def _refuse_more_keys(tx: Transaction, channel: Channel) -> None:
         )
 
 
+async def statuses_waiting(reading: Reading) -> bool:
+    """Whether there are values whose time is over without that being said."""
+    return bool(await _over(reading, 1))
+
+
+async def _over(reading: Reading, most: int) -> list[Row]:
+    return await reading.rows(
+        "relay.expired_statuses", team_id=reading.team_id, now_ms=reading.steady_ms, most=most
+    )
+
+
 async def expire_statuses(tx: Transaction) -> int:
     """Says of values whose time is over that it is, at most `EXPIRED_AT_ONCE_MAX` of them; returns how many."""
-    rows = await tx.rows(
-        "relay.expired_statuses", team_id=tx.team_id, now_ms=tx.steady_ms, most=limits.EXPIRED_AT_ONCE_MAX
-    )
+    rows = await _over(tx, limits.EXPIRED_AT_ONCE_MAX)
     for row in rows:
         channel = await load_channel_by_id(tx, row["channel_id"])
         kept = _kept(row)
-        if channel is not None and kept is not None:
-            await _after_its_end(tx, channel, kept)
+        assert channel is not None
+        assert kept is not None
+        await _after_its_end(tx, channel, kept)
     return len(rows)
 
 

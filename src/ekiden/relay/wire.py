@@ -178,6 +178,8 @@ class Signature(Struct, frozen=True):
     chain: str = ""
     link: int = 0
     previous: str = ""
+    replaces: str = ""
+    """Of an edit or deletion: SHA-256 (hex) of the statement that said what it replaces."""
 
 
 class Countersign(Struct, frozen=True):
@@ -187,6 +189,9 @@ class Countersign(Struct, frozen=True):
     number: int
     at: str
     signature: str = ""
+    statement: str = ""
+    """SHA-256 (hex) of the statement that it stands beside, empty if that is unsigned. Kept when the text is
+    gone."""
 
 
 class Post(Struct, frozen=True):
@@ -247,6 +252,8 @@ class Message(Struct, frozen=True):
     answers: str = ""
     asks: Asks = Asks.NOTHING
     mentions: tuple[Mention, ...] = ()
+    named: tuple[str, ...] = ()
+    """The names that the sender gave beside the text, as given: they are part of what is signed."""
     attachments: tuple[Attachment, ...] = ()
     title: str = ""
     state: MessageState = MessageState.KEPT

@@ -20,6 +20,8 @@ export class Problem extends Error {
   }
 }
 
+const PROXY_REACHES_NOBODY = [502, 503, 504];
+
 /** Called with each 401, so that the page can ask to be signed in again. */
 let onSignedOut = () => {};
 
@@ -67,7 +69,10 @@ export async function ask(method, path, options = {}) {
   const told = readJson(text);
   if (response.ok) return told;
   if (response.status === 401 && !options.open) onSignedOut();
-  throw new Problem({ ...(told && typeof told === "object" ? told : { code: "internal" }), status: response.status });
+  if (told && typeof told === "object") throw new Problem({ ...told, status: response.status });
+  // Not the hub's words but a proxy's that reaches no hub: as if there were no connection.
+  const away = PROXY_REACHES_NOBODY.includes(response.status);
+  throw new Problem({ code: away ? "offline" : "internal", retry_helps: away, status: response.status });
 }
 
 /** @param {string} path @param {{signal?: AbortSignal, open?: boolean}} [options] */

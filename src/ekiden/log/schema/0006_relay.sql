@@ -285,3 +285,6 @@ CREATE INDEX seats_by_session ON seats (team_id, session_id);
 -- Keys that were made with another one, or replaced it: what ends with what.
 ALTER TABLE keys ADD COLUMN parent_key text NOT NULL DEFAULT '';
 ALTER TABLE keys ADD COLUMN suspect_since text NOT NULL DEFAULT '';
+ALTER TABLE keys ADD COLUMN replaced_by text NOT NULL DEFAULT '';
+
+CREATE INDEX keys_by_parent ON keys (team_id, parent_key) WHERE parent_key <> '';
