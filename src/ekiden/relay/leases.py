@@ -122,6 +122,37 @@ async def _over(reading: Reading, most: int) -> list[Row]:
         ahead_ms=now_ms + limits.LEASE_CLOCK_AHEAD_S * 1_000,
         most=most,
     )
+
+
+async def end_leases(tx: Transaction) -> int:
+    """Tells the holders of leases whose time is over, at most `EXPIRED_AT_ONCE_MAX` of them; returns how many."""
+    rows = await _over(tx, limits.EXPIRED_AT_ONCE_MAX)
+    for row in rows:
+        channel = await load_channel_by_id(tx, row["channel_id"])
+        assert channel is not None
+        kept, now_ms = _kept(row), tx.steady_ms
+        if kept.holds(now_ms):
+            await tell_lease(tx, channel, bounded(kept, now=tx.now, now_ms=now_ms), HUB)
+        else:
+            await _after_its_end(tx, channel, kept)
+    return len(rows)
+
+
+async def view_lease(reading: Reading, channel: Channel, name: str) -> Lease | None:
+    """One lease as it stands now, or None if it was never taken."""
+    kept = await load_lease(reading, channel.channel_id, checked_lease_name(name))
+    return as_read(kept, reading.steady_ms) if kept is not None else None
+
+
+async def list_leases(reading: Reading, channel: Channel, *, log_id: str, after: str, limit: int) -> Leases:
+    """The leases of a channel by name, those that were let go as well."""
+    rows = await reading.rows(
+        "relay.leases",
+        team_id=reading.team_id,
+        channel_id=channel.channel_id,
+        after=after[: limits.LEASE_NAME_CHARS_MAX].replace("\0", "\ufffd"),
+        most=limit + 1,
+    )
     return Leases(
         leases=tuple(as_read(_kept(row), reading.steady_ms) for row in rows[:limit]),
         next=rows[limit - 1]["name"] if len(rows) > limit else "",
