@@ -77,7 +77,9 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         pages=own_pages(),
         announce=log.announce,
         bus=bus,
-        chores=Chores(log, team_id, owner, clock, own_chores(clock, settings.events_kept_s)),
+        chores=Chores(
+            log, team_id, owner, clock, own_chores(clock, settings.events_kept_s, settings.ended_kept_s)
+        ),
     )
     return build(settings, log, clock, rooms)
 
