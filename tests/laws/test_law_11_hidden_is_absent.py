@@ -35,6 +35,9 @@ BODIES: dict[str, Any] = {
     "POST /v1/channels/{channel}/messages": {"text": "hello"},
     "PATCH /v1/channels/{channel}/messages/{message_id}": {"text": "hello"},
     "POST /v1/channels/{channel}/acks": {"upto": 1},
+    "PUT /v1/channels/{channel}/status/{key}": {"value": "a hidden value"},
+    "PUT /v1/channels/{channel}/status-rules": {"rules": []},
+    "PUT /v1/channels/{channel}/leases/{name}": {"lease_s": 60},
     "PUT /v1/channels/{channel}/attachments/{sha256}": {"data": base64.b64encode(SECRET).decode()},
 }
 QUERIES = {"GET /v1/channels/{channel}/acks": "message"}
@@ -98,8 +101,12 @@ async def things_of(house: House) -> dict[str, str]:
                 "attachments": [{"sha256": picture, "size": len(SECRET)}],
             },
         )
+        await house.owner.put("/v1/channels/hidden/status/tests.unit", {"value": "a hidden value"})
+        await house.owner.put("/v1/channels/hidden/leases/deploy", {"lease_s": 60})
         return {
             "channel": "hidden",
+            "key": "tests.unit",
+            "name": "deploy",
             "channel_id": channel["channel_id"],
             "posted_id": posted["message"]["message_id"],
             "thread_id": posted["message"]["message_id"],

@@ -23,6 +23,7 @@ from ekiden.log.queries import joined, room_queries
 from ekiden.log.sqlite_files import make_private_folder
 from ekiden.log.wakeups_nats import NatsWakeups
 from ekiden.relay import routes as relay_routes
+from ekiden.relay import routes_state as relay_state
 from ekiden.relay.port import Ports
 from ekiden.sessions import routes as sessions_routes
 from ekiden.sessions import verbs as sessions_verbs
@@ -33,7 +34,12 @@ ROOMS = ("ekiden.access", "ekiden.sessions", "ekiden.relay", "ekiden.hub")
 
 def endpoints_with(ports: Ports) -> tuple[Endpoint, ...]:
     """All places of all rooms, with what the relay room is given."""
-    return (*access_routes.ENDPOINTS, *sessions_routes.ENDPOINTS, *relay_routes.endpoints(ports))
+    return (
+        *access_routes.ENDPOINTS,
+        *sessions_routes.ENDPOINTS,
+        *relay_routes.endpoints(ports),
+        *relay_state.ENDPOINTS,
+    )
 
 
 ENDPOINTS = endpoints_with(Ports(TeamPeople()))
@@ -88,7 +94,9 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         pages=own_pages(),
         announce=log.announce,
         bus=bus,
-        chores=Chores(log, team_id, owner, clock, own_chores(clock, settings.events_kept_s, ports)),
+        chores=Chores(
+            log, team_id, owner, clock, own_chores(clock, settings.events_kept_s, settings.ended_kept_s, ports)
+        ),
     )
     return build(settings, log, clock, rooms)
 

@@ -2,11 +2,10 @@
 the sender of what nobody answered in time is told so.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.errors import Forbidden, NotFound
 from ekiden.kernel.limits import (
     DELIVERIES_EXPIRED_AT_ONCE_MAX,
@@ -166,18 +165,14 @@ async def surface(tx: Transaction, principal_id: str, message_ids: Sequence[str]
                 tell_delivery(tx, moved, kept.sender_id, HUB)
 
 
-def something_expires(clock: Clock) -> Callable[[Reading], Awaitable[bool]]:
-    """Asks whether `expire` has anything to do, without writing."""
-
-    async def question(reading: Reading) -> bool:
-        row = await reading.row("relay.deliveries_expired", team_id=reading.team_id, now=iso(clock.now()), most=1)
-        return row is not None
-
-    return question
+async def something_expires(reading: Reading, now: str) -> bool:
+    """Whether `expire` has anything to do."""
+    row = await reading.row("relay.deliveries_expired", team_id=reading.team_id, now=now, most=1)
+    return row is not None
 
 
-async def expire(tx: Transaction, ports: Ports) -> bool:
-    """Ends what was not answered in time, and tells the senders. Whether there may be more that is due."""
+async def expire(tx: Transaction, ports: Ports) -> None:
+    """Ends what was not answered in time, some at once, and tells the senders."""
     rows = await tx.rows(
         "relay.deliveries_expired", team_id=tx.team_id, now=tx.now, most=DELIVERIES_EXPIRED_AT_ONCE_MAX
     )
@@ -185,7 +180,6 @@ async def expire(tx: Transaction, ports: Ports) -> bool:
         moved = await move_delivery(tx, kept, DeliveryState.EXPIRED)
         tell_delivery(tx, moved, kept.sender_id, HUB)
         await _tell_sender(tx, kept, moved, HUB, ports, wakes=True)
-    return len(rows) == DELIVERIES_EXPIRED_AT_ONCE_MAX
 
 
 async def _tell_sender(

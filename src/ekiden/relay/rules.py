@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ekiden.kernel import canonical, limits
 from ekiden.kernel.errors import Conflict, Forbidden, Invalid, NotSealed, StaleEpoch, TooLarge
 from ekiden.kernel.ids import Prefix
+from ekiden.relay.reach import Archived
 from ekiden.relay.wire import (
     Ack,
     Asks,
@@ -94,10 +95,10 @@ def check_retention(age_s: int, count: int) -> None:
 
 def refuse_unwritable(channel: Channel) -> None:
     """Raises:
-    Conflict: if the channel takes nothing new.
+    Archived: if the channel takes nothing new.
     """
     if channel.state is not ChannelState.OPEN:
-        raise Conflict(
+        raise Archived(
             f"The channel {channel.name} is archived: it can only be read.",
             hint="Who administers it can open it again.",
             state=channel.state.value,
