@@ -25,6 +25,8 @@ class Refused:
     name: str = "Agent"
     peer: str = "10.0.0.9"
     team_id: str = ""
+    verb: str = ""
+    resource: str = ""
 
 
 async def read(room, **query):
