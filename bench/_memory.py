@@ -66,7 +66,7 @@ class _Transaction:
             case _:
                 raise LookupError(query)
 
-    async def run(self, query: str, /, **parameters: Any) -> int:
+    async def put(self, query: str, /, **parameters: Any) -> None:
         match query:
             case "sessions.set_counts":
                 self._memory.sessions[parameters["session_id"]].update(parameters)
@@ -74,7 +74,6 @@ class _Transaction:
                 self._memory.messages[parameters["message_id"]] = parameters
             case _:
                 raise LookupError(query)
-        return 1
 
     def append(self, kind: str, body: object, *, topics: Sequence[str], actor: Actor) -> int:
         self._memory.seq += 1

@@ -137,6 +137,95 @@ async def test_a_query_on_the_log_itself_sees_what_was_appended_before_it(log):
     assert [outcome.answer for outcome in outcomes] == [b'{"seq":1}', b"2", b'{"seq":3}', b"4"]
 
 
+async def test_each_command_of_a_batch_reads_what_those_before_it_wrote(log):
+    """Also those that begin with the same lookup, of one row and of several, put or run, and those between them
+    that begin otherwise or refuse after they wrote."""
+
+    def counts(name, *, by_put, refuse=False):
+        async def verb(tx):
+            row = await tx.row("test.get", name=name)
+            number = int(row["value"]) + 1 if row else 1
+            await (tx.put if by_put else tx.run)("test.put", name=name, value=str(number))
+            tx.append("test.counted", {"number": number}, topics=["team"], actor=WHO)
+            if refuse:
+                raise Conflict("No.")
+            return number
+
+        return verb
+
+    verbs = [
+        counts("a", by_put=True),
+        counts("b", by_put=True),
+        counts("a", by_put=True),
+        appends(),
+        counts("b", by_put=True, refuse=True),
+        counts("a", by_put=False),
+        refuses(first_append=True, first_put="a"),
+        counts("b", by_put=True),
+        counts("a", by_put=True),
+    ]
+    outcomes = await in_one_batch(log, *(log.write(TEAM, verb) for verb in verbs))
+    told = [outcome.answer if not isinstance(outcome, Exception) else type(outcome) for outcome in outcomes]
+    assert told == [b"1", b"1", b"2", b'{"seq":4}', Conflict, b"3", Conflict, b"2", b"4"]
+    assert await seqs(log) == list(range(1, 8))
+    assert (await value(log, "a"), await value(log, "b")) == ("4", "2")
+
+
+async def test_a_verb_sees_what_it_put_itself(log):
+    async def verb(tx):
+        await tx.put("test.put", name="a", value="1")
+        first = (await tx.row("test.get", name="a"))["value"]
+        await tx.put("test.put", name="a", value="2")
+        await tx.put("test.drop", name="a")
+        await tx.put("test.put", name="a", value="3")
+        return first
+
+    outcomes = await in_one_batch(log, log.write(TEAM, appends()), log.write(TEAM, verb))
+    assert outcomes[1].answer == b'"1"'
+    assert await value(log, "a") == "3"
+
+
+async def test_what_was_put_and_is_refused_fails_its_command_and_no_other(log):
+    async def adds(tx):
+        number = tx.append("test.said", {}, topics=["team"], actor=WHO)
+        await tx.put("test.add", name="once", value=str(number))
+
+    outcomes = await in_one_batch(
+        log, *(log.write(TEAM, verb) for verb in (appends(), adds, appends(), adds, appends()))
+    )
+    assert [isinstance(outcome, Exception) for outcome in outcomes] == [False, False, False, True, False]
+    assert not isinstance(outcomes[3], Unavailable)
+    assert [outcomes[at].seq for at in (0, 1, 2, 4)] == [1, 2, 3, 4]
+    assert await seqs(log) == [1, 2, 3, 4]
+    assert await value(log, "once") == "2"
+    assert log.health.ok
+
+
+async def test_a_command_that_was_answered_before_is_not_begun_again(log):
+    """Not even up to its first lookup, beside others that are."""
+    begun = []
+
+    def reads(name):
+        async def verb(tx):
+            begun.append(name)
+            row = await tx.row("test.get", name="a")
+            tx.append("test.said", {}, topics=["team"], actor=WHO)
+            return row
+
+        return verb
+
+    first = await log.write(TEAM, reads("first"), command=Command("c1", "pri_1", "d"))
+    begun.clear()
+    outcomes = await in_one_batch(
+        log,
+        log.write(TEAM, reads("one")),
+        log.write(TEAM, reads("again"), command=Command("c1", "pri_1", "d")),
+        log.write(TEAM, reads("two")),
+    )
+    assert begun == ["one", "two"]
+    assert (outcomes[1].answer, outcomes[1].seq, outcomes[1].repeated) == (first.answer, first.seq, True)
+
+
 async def test_a_broken_rule_of_the_schema_is_the_command_s_own_fault(log):
     async def adds(tx):
         tx.append("test.said", {}, topics=["team"], actor=WHO)

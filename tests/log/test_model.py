@@ -25,7 +25,7 @@ TOPICS = st.lists(
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("append"), TOPICS),
-        st.tuples(st.just("put"), st.sampled_from("ab")),
+        st.tuples(st.sampled_from(["run", "put", "get"]), st.sampled_from("ab")),
         st.tuples(st.just("look"), st.none()),
     ),
     max_size=4,
@@ -109,8 +109,13 @@ class LogMachine(RuleBasedStateMachine):
             for step, argument in steps:
                 if step == "append":
                     told.append(tx.append("k", {"on": argument}, topics=argument, actor=WHO))
-                elif step == "put":
+                elif step == "run":
                     await tx.run("test.put", name=f"{tx.team_id}.{argument}", value=str(tx.seq))
+                elif step == "put":
+                    await tx.put("test.put", name=f"{tx.team_id}.{argument}", value=f"{tx.seq} put")
+                elif step == "get":
+                    row = await tx.row("test.get", name=f"{tx.team_id}.{argument}")
+                    told.append(row["value"] if row else None)
                 else:
                     row = await tx.row("test.count_events", team_id=tx.team_id)
                     told.append([row["head"], tx.seq])
@@ -140,8 +145,12 @@ class LogMachine(RuleBasedStateMachine):
             if step == "append":
                 events.append(tuple(argument))
                 told.append(len(events))
-            elif step == "put":
+            elif step == "run":
                 model.table[f"{team}.{argument}"] = str(len(events))
+            elif step == "put":
+                model.table[f"{team}.{argument}"] = f"{len(events)} put"
+            elif step == "get":
+                told.append(model.table.get(f"{team}.{argument}"))
             else:
                 held = len(events) if len(events) >= model.oldest[team] else 0
                 told.append([held, len(events)])

@@ -283,7 +283,7 @@ async def list_pairings(call: Call) -> Pairings:
     rows: list[Row] = []
 
     async def verb(tx: Transaction) -> None:
-        rows.extend(await verbs.open_pairings(tx))
+        rows[:] = await verbs.open_pairings(tx)
 
     await call.write(verb)
     return Pairings(

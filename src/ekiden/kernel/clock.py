@@ -5,6 +5,7 @@ Order never comes from here (it comes from the log's sequence): a clock only dat
 
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -32,4 +33,14 @@ class SystemClock:
 
 def iso(seconds: float) -> str:
     """Seconds since the epoch as RFC 3339 in UTC with milliseconds: `2026-01-01T00:00:01.250Z`."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    whole, rest = divmod(seconds, 1.0)
+    microseconds = round(rest * 1e6)  # first, so that the nearest float to 1.001 s is not 1.000 s
+    if microseconds == 1_000_000:
+        whole, microseconds = whole + 1.0, 0
+    return f"{_to_the_second(whole)}.{microseconds // 1_000:03}Z"
+
+
+@lru_cache(maxsize=16)
+def _to_the_second(whole: float) -> str:
+    """Most times that are written one after the other are of the same second."""
+    return datetime.fromtimestamp(whole, UTC).isoformat()[:19]

@@ -3,7 +3,9 @@
 A room's verb is an `async def verb(tx)`: it loads with named queries, decides with its own pure rules,
 appends events and projects them into tables. All of it is one transaction. The engine chooses where verbs
 run (SQLite: on the one writer thread, many to a commit, each in a savepoint of its own; a transaction's
-awaitables never really wait there), so a verb must not await anything but its transaction.
+awaitables never really wait there), so a verb must not await anything but its transaction. A verb may be begun
+more than once before its command is answered, and only what its last run did stands: what it leaves outside its
+transaction, it must leave as if it had run once.
 
 Promises of every engine, held by one contract suite:
 - what `write` returned is on disk, once (law 1);
@@ -103,6 +105,12 @@ class Transaction(Reading, Protocol):
 
     async def run(self, query: str, /, **parameters: object) -> int:
         """Runs a named query that changes rows and returns how many it changed."""
+        ...
+
+    async def put(self, query: str, /, **parameters: object) -> None:
+        """Runs a named query that changes rows, at the latest when this or another command could notice; how many
+        it changed is not told. Cheaper than `run` where a statement has a way to go. If the database refuses it,
+        the command fails as a whole."""
         ...
 
     def append(self, kind: str, body: object, *, topics: Sequence[str], actor: Actor) -> int:

@@ -35,6 +35,8 @@ from ekiden.log.postgres_connection import (
     Connections,
     Queries,
     Statement,
+    Steps,
+    asking,
     connect,
     drive,
     end,
@@ -64,10 +66,10 @@ class PostgresReading:
         self.seq = seq
 
     async def rows(self, query: str, /, **parameters: object) -> list[Row]:
-        return await Statement(Asked.ROWS, query, parameters)
+        return await asking(Asked.ROWS, query, parameters)
 
     async def row(self, query: str, /, **parameters: object) -> Row | None:
-        rows: list[Row] = await Statement(Asked.ROWS, query, parameters)
+        rows: list[Row] = await asking(Asked.ROWS, query, parameters)
         return rows[0] if rows else None
 
     async def perform(self, statement: Statement) -> list[Row]:
@@ -158,7 +160,9 @@ class PostgresLog:
             reading = PostgresReading(connection, self._queries, team_id, seq)
             answer, failed = None, None
             try:
-                answer = await drive(question(reading), reading.perform)
+                steps = Steps(question(reading))
+                steps.go_on()
+                answer = await drive(steps, reading.perform)
             except Away:
                 raise
             except Exception as error:  # it is the question's own, and the connection is as good as before

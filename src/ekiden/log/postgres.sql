@@ -12,24 +12,19 @@ INSERT INTO teams (team_id, head) VALUES (:team_id, 0) ON CONFLICT (team_id) DO 
 -- How far each team is.
 SELECT team_id, head FROM teams;
 
--- name: answers
--- What these commands of a team were answered. The limit keeps each a look into the index: a plan that was made while
--- the table was small may otherwise read all of it, for as long as the connection lives.
-SELECT f.principal_id, f.command_id, f.digest, f.answer, f.seq, f.done_at_s
-FROM unnest(:principal_ids::text[], :command_ids::text[]) AS w (principal_id, command_id)
-CROSS JOIN LATERAL (
-    SELECT * FROM commands AS c
-    WHERE c.team_id = :team_id AND c.principal_id = w.principal_id AND c.command_id = w.command_id LIMIT 1
-) AS f;
-
--- name: answers_of
--- What these commands of one principal were answered; see `answers` for the limit.
-SELECT f.principal_id, f.command_id, f.digest, f.answer, f.seq, f.done_at_s
-FROM unnest(:command_ids::text[]) AS w (command_id)
-CROSS JOIN LATERAL (
-    SELECT * FROM commands AS c
-    WHERE c.team_id = :team_id AND c.principal_id = :principal_id AND c.command_id = w.command_id LIMIT 1
-) AS f;
+-- name: taken
+-- How far a team is (null if it has no row), with each of these commands that was answered before; one row at least.
+-- The limit keeps each a look into the index: a plan that was made while the table was small may otherwise read all of
+-- it, for as long as the connection lives.
+SELECT t.head, f.principal_id, f.command_id, f.digest, f.answer, f.seq, f.done_at_s
+FROM (SELECT (SELECT head FROM teams WHERE team_id = :team_id) AS head) AS t
+LEFT JOIN (
+    SELECT c.* FROM unnest(:principal_ids::text[], :command_ids::text[]) AS w (principal_id, command_id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM commands AS k
+        WHERE k.team_id = :team_id AND k.principal_id = w.principal_id AND k.command_id = w.command_id LIMIT 1
+    ) AS c
+) AS f ON true;
 
 -- name: forget_answers
 -- Drops answers of a team's commands that are too old to count and are given anew.

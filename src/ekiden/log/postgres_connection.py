@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -19,7 +19,8 @@ from ekiden.kernel import limits
 from ekiden.kernel.errors import Invalid, Unavailable
 from ekiden.log.appending import storable_text
 from ekiden.log.port import Row
-from ekiden.log.queries import bound, load_queries, room_queries
+from ekiden.log.queries import bound, bound_to, load_queries, room_queries
+from ekiden.log.touching import Touched, touched
 
 T = TypeVar("T")
 
@@ -33,6 +34,10 @@ class Connection(Protocol):
     """What is used of asyncpg's connection."""
 
     async def execute(self, query: str, *values: object, timeout: float | None = None) -> str: ...
+
+    async def executemany(self, query: str, values: Sequence[Sequence[object]]) -> None: ...
+
+    async def prepare(self, query: str) -> Any: ...
 
     async def fetch(self, query: str, *values: object) -> list[Mapping[str, Any]]: ...
 
@@ -74,6 +79,10 @@ def own(query: str) -> str:
 
 class Away(Exception):
     """The database cannot be used at this moment; the text says why."""
+
+
+class Spoiled(Exception):
+    """Nothing of a batch can stand, though the database works."""
 
 
 _FAULTS: tuple[tuple[type[BaseException], str], ...] = (
@@ -138,8 +147,6 @@ def unknown(reason: str) -> Unavailable:
 
 def translated(error: BaseException, connection: Connection | None = None) -> BaseException:
     """The error as callers are to see it."""
-    if isinstance(error, asyncpg.exceptions.DataError) and isinstance(error.__cause__, UnicodeEncodeError):
-        return Invalid("The text holds half of a surrogate pair and cannot be stored.")
     for kind, reason in _OF_ONE_COMMAND:
         if isinstance(error, kind):
             return unavailable(reason)
@@ -152,6 +159,9 @@ class Asked(StrEnum):
 
     ROWS = "rows"
     CHANGE = "change"
+    """How many rows it changes."""
+    PUT = "put"
+    """Only that it is done before anything can notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,41 +177,88 @@ class Statement:
         return answer
 
 
-async def drive(awaitable: Awaitable[T], perform: Callable[[Statement], Awaitable[Any]]) -> T:
-    """Runs a verb or question, and `perform`s each statement that it waits for.
+class Steps:
+    """A verb or question on its way: it waits for a statement (`wanted`), or has ended with `value`."""
 
-    One that asks for nothing runs to its end at once, without a turn of the event loop.
+    __slots__ = ("_steps", "value", "wanted")
+
+    def __init__(self, awaitable: Awaitable[object]) -> None:
+        self._steps = cast("Any", awaitable.__await__())
+        self.wanted: Statement | None = None
+        self.value: Any = None
+
+    def go_on(self, answer: object = None, error: BaseException | None = None) -> None:
+        """Takes it to its next statement, or to its end; what it waits for is answered, or fails.
+
+        Raises:
+            RuntimeError: if it waits for anything but its transaction.
+            whatever it raises.
+        """
+        try:
+            wanted = self._steps.send(answer) if error is None else self._steps.throw(error)
+        except StopIteration as end:
+            self.wanted, self.value = None, end.value
+            return
+        if not isinstance(wanted, Statement):
+            self.leave()
+            raise RuntimeError("inside the log nothing but the transaction's own methods may be awaited")
+        self.wanted = wanted
+
+    def leave(self) -> None:
+        """Ends it where it stands."""
+        self._steps.close()
+
+
+async def drive(steps: Steps, perform: Callable[[Statement], Awaitable[Any]]) -> Any:
+    """Runs a verb or question to its end, `perform`s each statement that it waits for, and returns its value.
+
+    One that asks for nothing more gets there at once, without a turn of the event loop.
 
     Raises:
         RuntimeError: if it waits for anything but its transaction.
-        Away: if the database went away; then it is ended where it was.
+        Away, Spoiled: if the database went away, or the batch is lost; then it is ended where it was.
     """
-    steps = cast("Any", awaitable.__await__())
-    answer: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            wanted = steps.send(answer) if error is None else steps.throw(error)
-        except StopIteration as end:
-            return cast("T", end.value)
-        if not isinstance(wanted, Statement):
-            steps.close()
-            raise RuntimeError("inside the log nothing but the transaction's own methods may be awaited")
+    while steps.wanted is not None:
         answer, error = None, None
         try:
-            answer = await perform(wanted)
-        except Away:
-            steps.close()
+            answer = await perform(steps.wanted)
+        except (Away, Spoiled):
+            steps.leave()
             raise
         except Exception as failed:  # it belongs to the one who asked
             error = failed
+        steps.go_on(answer, error)
+    return steps.value
+
+
+class _Query(NamedTuple):
+    """A named query as Postgres takes it."""
+
+    sql: str
+    names: tuple[str, ...]
+    touched: Touched
 
 
 class Queries:
     """The rooms' named queries as Postgres takes them."""
 
     def __init__(self, queries: Mapping[str, str]) -> None:
-        self._queries = {name: bound(text) for name, text in queries.items()}
+        self._queries = {name: _Query(*bound(text), touched(text)) for name, text in queries.items()}
+        self._texts = queries
+        self._together: dict[str, str] = {}
+
+    def touched(self, query: str) -> Touched:
+        """What a query touches.
+
+        Raises:
+            LookupError: if no room has it.
+        """
+        return self._query(query).touched
+
+    def is_lookup(self, statement: Statement) -> bool:
+        """Whether it may be asked together with others of its query; what is wrong with it, it is told alone."""
+        query = self._queries.get(statement.query)
+        return query is not None and query.touched.lookup and statement.parameters.keys() >= set(query.names)
 
     async def rows(self, connection: Connection, statement: Statement) -> list[Row]:
         """All rows that the query gives."""
@@ -215,18 +272,77 @@ class Queries:
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
 
-    def _ready(self, statement: Statement) -> tuple[str, list[object]]:
+    async def change_each(self, connection: Connection, statements: Sequence[Statement]) -> None:
+        """Runs one query with the parameters of each of these, in order, without waiting in between."""
+        if len(statements) == 1:
+            await self.change(connection, statements[0])
+            return
+        ready = [self._ready(statement) for statement in statements]
+        await connection.executemany(ready[0][0], [values for _, values in ready])
+
+    async def rows_of_each(self, connection: Connection, statements: Sequence[Statement]) -> list[list[Row]]:
+        """What one lookup gives with the parameters of each of these, by one statement."""
+        if len(statements) == 1:
+            return [await self.rows(connection, statements[0])]
+        query = statements[0].query
+        sql = self._together.get(query)
+        if sql is None:
+            sql = self._together[query] = await self._many(connection, query)
+        given = zip(*[self._ready(statement)[1] for statement in statements], strict=True)
+        found: list[list[Row]] = [[] for _ in statements]
+        for record in await connection.fetch(sql, *(list(values) for values in given)):
+            row = dict(record)
+            number: int = row.pop(_NUMBER)
+            found[number - 1].append(row)
+        return found
+
+    async def _many(self, connection: Connection, query: str) -> str:
+        """The lookup as one statement that takes an array for each parameter. `OFFSET 0` keeps each a look of its
+        own into an index, whatever the planner thinks of the table when it first sees the statement."""
+        sql, names, _ = self._query(query)
+        kinds = (await connection.prepare(sql)).get_parameters()
+        arrays = ", ".join(f"${number}::{kind.name}[]" for number, kind in enumerate(kinds, 1))
+        text = bound_to(self._texts[query], "given")
+        return (
+            f"SELECT given.{_NUMBER}, found.*"  # noqa: S608 - made of a room's own text
+            f" FROM unnest({arrays}) WITH ORDINALITY AS given ({', '.join(names)}, {_NUMBER})"
+            f" CROSS JOIN LATERAL ({text}\nOFFSET 0) AS found"
+        )
+
+    def _query(self, query: str) -> _Query:
         try:
-            sql, names = self._queries[statement.query]
+            return self._queries[query]
         except KeyError:
-            raise LookupError(f"no room has a query {statement.query!r}") from None
+            raise LookupError(f"no room has a query {query!r}") from None
+
+    def _ready(self, statement: Statement) -> tuple[str, list[object]]:
+        sql, names, _ = self._query(statement.query)
         parameters = statement.parameters
-        return sql, [_storable(parameters[name]) for name in names]
+        return sql, [parameters[name] for name in names]
 
 
-def _storable(value: object) -> object:
-    """Text as Postgres can hold it: it has no NUL."""
-    return storable_text(value) if isinstance(value, str) and "\0" in value else value
+_NUMBER = "number_of_the_lookup"
+
+
+def asking(asked: Asked, query: str, parameters: dict[str, object]) -> Statement:
+    """The statement, its texts as Postgres can hold them.
+
+    Raises:
+        Invalid: if a text holds half of a surrogate pair.
+    """
+    for name, value in parameters.items():
+        if isinstance(value, str) and not value.isascii():
+            _refuse_half(value)
+        if isinstance(value, str) and "\0" in value:
+            parameters[name] = storable_text(value)
+    return Statement(asked, query, parameters)
+
+
+def _refuse_half(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Invalid("The text holds half of a surrogate pair and cannot be stored.") from None
 
 
 class Connections:

@@ -1,39 +1,41 @@
 """Writing to Postgres: for each team one worker that takes all who wait into one commit.
 
-The order of things in a batch:
+The order of things:
 1. `BEGIN` and the lock on the team's row, which orders the commits of all nodes; only then are commands taken from
    the queue, so that all who came meanwhile share the commit;
-2. one query finds which of their command ids were answered before, by whichever node;
-3. each verb runs to its end. One that only appends asks nothing of Postgres: events and answers are held in
-   memory. One that runs statements does so in a savepoint of its own, and is rolled back alone if it refuses;
-4. events, answers and the head are written, each table at once, then `COMMIT`;
+2. one query tells the head, and which of their command ids were answered before, by whichever node;
+3. the verbs run, see `postgres_batch`;
+4. events, answers and the head are written, then `COMMIT`;
 5. those who follow are told, then the callers.
 
 Teams do not wait for each other. If Postgres goes away before the commit was asked for, nothing was stored and
-every caller of the batch is told so; verbs are never run twice. If it goes away during the commit, the mark that
-each batch leaves in its own transaction tells afterwards whether it took place, and callers wait for that.
+every caller of the batch is told so. If it goes away during the commit, the mark that each batch leaves in its own
+transaction tells afterwards whether it took place, and callers wait for that.
 """
 
 import asyncio
-import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import asyncpg
 
 from ekiden.kernel import limits
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.errors import EkidenError
-from ekiden.log.appending import as_text, encoded, new_event, proper, reused, storable_text
-from ekiden.log.port import Actor, Command, Event, Row, Verb, Written
+from ekiden.log.appending import as_text, encoded, reused, storable_text
+from ekiden.log.port import Command, Event, Row, Verb, Written
+from ekiden.log.postgres_batch import REFUSALS, Answer, Batch, NotYet, PostgresTransaction
 from ekiden.log.postgres_connection import (
     Asked,
     Away,
     Connection,
     Connections,
     Queries,
+    Spoiled,
     Statement,
+    Steps,
     drive,
     fault_of_database,
     own,
@@ -41,9 +43,6 @@ from ekiden.log.postgres_connection import (
     unavailable,
     unknown,
 )
-
-_EVENT_COLUMNS = ("team_id", "seq", "kind", "topics", "at", "actor_id", "actor_key", "actor_name", "body")
-_ANSWER_COLUMNS = ("team_id", "principal_id", "command_id", "digest", "answer", "seq", "done_at_s")
 
 
 @dataclass(slots=True)
@@ -69,220 +68,38 @@ Settle = Callable[[str, int, Sequence[Event], Sequence[Outcome]], Awaitable[None
 """Called after each batch with the team, its head before, the committed events and what became of the jobs."""
 
 
-@dataclass(slots=True)
-class _Answer:
-    """What a command was answered, as it is kept."""
+class _Begun:
+    """A verb that was begun: it waits, has ended, or has failed."""
 
-    principal_id: str
-    command_id: str
-    digest: str
-    answer: str
-    seq: int
-    done_at_s: int
+    __slots__ = ("_failed", "rows", "steps", "transaction")
 
-
-@dataclass(slots=True)
-class Batch:
-    """What the commands of one commit have brought together so far."""
-
-    connection: Connection
-    team_id: str
-    head_before: int
-    alone: bool
-    """Whether it is one command only: then the transaction itself is its savepoint."""
-    id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    head: int = 0
-    outcomes: list[Outcome] = field(default_factory=list[Outcome])
-    events: list[Event] = field(default_factory=list[Event])
-    inserted: int = 0
-    """How many of `events` are rows already."""
-    answers: list[_Answer] = field(default_factory=list[_Answer])
-    answered: dict[tuple[str, str], _Answer] = field(default_factory=dict[tuple[str, str], _Answer])
-    """Of those commands of the batch that were answered before."""
-    changed: bool = False
-    """Whether a command that stands has changed a table."""
-    savepoint: bool = False
-    committing: bool = False
-
-    async def open_savepoint(self) -> None:
-        """Marks where a command begins; the mark of the one before is no longer needed."""
-        await self.connection.execute(
-            "RELEASE SAVEPOINT command; SAVEPOINT command" if self.savepoint else "SAVEPOINT command"
-        )
-        self.savepoint = True
-
-    async def insert_events(self) -> None:
-        """Writes the batch's events that are not rows yet, a bounded number of bytes at once."""
-        while self.inserted < len(self.events):
-            size, end = 0, self.inserted
-            while end < len(self.events) and size < limits.LOG_DATABASE_INSERT_BYTES_MAX:
-                size += len(self.events[end].body)
-                end += 1
-            await _insert(self.connection, self.team_id, self.events[self.inserted : end])
-            self.inserted = end
-
-    async def insert_answers(self) -> None:
-        """Writes what the batch's commands are answered, a bounded number of bytes at once."""
-        stale = [
-            key for answer in self.answers if (key := (answer.principal_id, answer.command_id)) in self.answered
-        ]
-        if stale:
-            await self.connection.execute(
-                own("forget_answers"),
-                [principal for principal, _ in stale],
-                [name for _, name in stale],
-                self.team_id,
-            )
-        start = 0
-        while start < len(self.answers):
-            size, end = 0, start
-            while end < len(self.answers) and size < limits.LOG_DATABASE_INSERT_BYTES_MAX:
-                size += len(self.answers[end].answer)
-                end += 1
-            await self.connection.copy_records_to_table(
-                "commands",
-                columns=_ANSWER_COLUMNS,
-                records=[
-                    (
-                        self.team_id,
-                        answer.principal_id,
-                        answer.command_id,
-                        answer.digest,
-                        answer.answer,
-                        answer.seq,
-                        answer.done_at_s,
-                    )
-                    for answer in self.answers[start:end]
-                ],
-            )
-            start = end
-
-
-async def _insert(connection: Connection, team_id: str, events: Sequence[Event]) -> None:
-    """Adds events, with what finds them by topic. COPY costs both sides about half of what an INSERT does."""
-    await connection.copy_records_to_table(
-        "events",
-        columns=_EVENT_COLUMNS,
-        records=[
-            (
-                team_id,
-                event.seq,
-                event.kind,
-                proper(event.kind, event.topics)[1],
-                event.at,
-                event.actor.principal_id,
-                event.actor.key_id,
-                event.actor.name,
-                str(event.body, "utf-8"),
-            )
-            for event in events
-        ],
-    )
-    await connection.copy_records_to_table(
-        "event_topics",
-        columns=("team_id", "topic", "seq"),
-        records=[(team_id, topic, event.seq) for event in events for topic in event.topics],
-    )
-
-
-class PostgresTransaction:
-    """One command's transaction; see `log.port.Transaction`. Of no use after its verb has ended."""
-
-    __slots__ = ("_batch", "_ended", "_events_from", "_failed", "_inserted_before", "_started", "_writers", "now")
-
-    def __init__(self, writers: "Writers", batch: Batch, now: str) -> None:
-        self.now = now
-        self._writers = writers
-        self._batch = batch
-        self._events_from = len(batch.events)
-        self._inserted_before = batch.inserted
-        self._started = False
-        """Whether it has run a statement."""
+    def __init__(self, batch: Batch, job: Job, now: str, *, in_turn: bool) -> None:
+        self.transaction = PostgresTransaction(batch, now)
+        if in_turn:
+            self.transaction.take_turn()
+        self.steps = Steps(job.verb(self.transaction))
+        self.rows: list[Row] | None = None
+        """What its first lookup gave, if that was asked ahead."""
         self._failed: BaseException | None = None
-        """The statement that Postgres refused: after it, nothing of this command can stand."""
-        self._ended = False
-
-    @property
-    def team_id(self) -> str:
-        return self._batch.team_id
-
-    @property
-    def seq(self) -> int:
-        """The team's head in this view, this command's own events included."""
-        return self._batch.head
-
-    async def rows(self, query: str, /, **parameters: object) -> list[Row]:
-        self._check_open()
-        return await Statement(Asked.ROWS, query, parameters)
-
-    async def row(self, query: str, /, **parameters: object) -> Row | None:
-        self._check_open()
-        rows: list[Row] = await Statement(Asked.ROWS, query, parameters)
-        return rows[0] if rows else None
-
-    async def run(self, query: str, /, **parameters: object) -> int:
-        self._check_open()
-        return await Statement(Asked.CHANGE, query, parameters)
-
-    def append(self, kind: str, body: object, *, topics: Sequence[str], actor: Actor) -> int:
-        self._check_open()
-        batch = self._batch
-        event = new_event(batch.head + 1, kind, body, topics=topics, actor=actor, at=self.now)
-        batch.head = event.seq
-        batch.events.append(event)
-        return event.seq
-
-    async def perform(self, statement: Statement) -> list[Row] | int:
-        """Runs what the verb asks for.
-
-        Raises:
-            Away: if Postgres went away; the batch is lost.
-        """
-        if self._failed is not None:
-            raise self._failed
-        batch = self._batch
         try:
-            if not self._started and not batch.alone:
-                await batch.open_savepoint()
-            self._started = True
-            if statement.query in self._writers.queries_of_events:
-                await batch.insert_events()
-            if statement.asked is Asked.ROWS:
-                return await self._writers.queries.rows(batch.connection, statement)
-            count = await self._writers.queries.change(batch.connection, statement)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError) as error:
-            reason = fault_of_database(error, batch.connection)
-            if reason:
-                raise Away(reason) from error
-            self._failed = translated(error)
-            raise self._failed from error
-        batch.changed = True
-        return count
+            self.steps.go_on()
+        except (Exception, NotYet) as error:
+            self._failed = error
 
-    def end(self) -> None:
-        """Lets what the command did stand, for the commit of its batch.
+    @property
+    def asks(self) -> Statement | None:
+        """What it would read, if it waits for that."""
+        wanted = self.steps.wanted
+        return wanted if wanted is not None and wanted.asked is Asked.ROWS else None
 
-        Raises:
-            whatever Postgres refused a statement with, also if the verb paid no heed to it.
-        """
-        self._ended = True
+    async def finish(self, batch: Batch) -> object:
+        """Takes it to its end, in its turn."""
         if self._failed is not None:
             raise self._failed
-
-    async def undo(self, *, changed_before: bool) -> None:
-        """Takes back all that the command did."""
-        self._ended = True
-        batch = self._batch
-        if self._started:
-            await batch.connection.execute("ROLLBACK" if batch.alone else "ROLLBACK TO SAVEPOINT command")
-            batch.inserted = self._inserted_before
-            batch.changed = changed_before
-        del batch.events[self._events_from :]
-        batch.head = batch.events[-1].seq if batch.events else batch.head_before
-
-    def _check_open(self) -> None:
-        if self._ended:
-            raise RuntimeError("this transaction has ended: a verb must not keep it")
+        wanted = self.steps.wanted
+        if self.rows is not None and wanted is not None and batch.still_holds(wanted):
+            self.steps.go_on(self.rows)
+        return await drive(self.steps, self.transaction.perform)
 
 
 class Writers:
@@ -298,8 +115,8 @@ class Writers:
         node_id: str,
         settle: Settle,
     ) -> None:
-        self.queries = queries
-        self.queries_of_events = queries_of_events
+        self._queries = queries
+        self._queries_of_events = queries_of_events
         self._connections = connections
         self._clock = clock
         self._node_id = node_id
@@ -335,95 +152,125 @@ class Writers:
         """Runs a batch to its commit, or to nothing at all, and tells the callers."""
         batch: Batch | None = None
         jobs: list[Job] = []
+        outcomes: list[Outcome] = []
         error: EkidenError | None = None
+        taken = False
         try:
             slot = self._connections.writers
             async with self._connections.begun(slot, lambda connection: _begin(connection, team_id)) as begun:
                 jobs = [waiting.popleft() for _ in range(min(len(waiting), limits.LOG_BATCH_COMMANDS_MAX))]
-                connection, head = begun
-                batch = Batch(connection, team_id, head, len(jobs) == 1, head=head)
-                await self._run(batch, jobs)
+                connection, taken = begun[0], True
+                try:
+                    batch = await self._batch(connection, team_id, jobs)
+                    outcomes = await self._run(batch, jobs)
+                except Spoiled:
+                    await connection.execute("ROLLBACK")
+                    await _begin(connection, team_id)
+                    batch = await self._batch(connection, team_id, jobs, careful=True)
+                    outcomes = await self._run(batch, jobs)
+                await self._commit(batch)
         except Exception as failed:  # every caller must hear of it, and the worker must live
             reason = _reason(failed, batch)
-            if batch is None:
+            if not taken:
                 jobs = [waiting.popleft() for _ in range(len(waiting))]
-                error = unavailable(reason)
-            else:
-                stored = await self._was_stored(batch) if batch.committing else False
-                error = None if stored else unavailable(reason) if stored is False else unknown(reason)
+            stored = await self._was_stored(batch) if batch is not None and batch.committing else False
+            error = None if stored else unavailable(reason) if stored is False else unknown(reason)
         if error is not None or batch is None:
             await self._settle(team_id, 0, (), [Outcome(job, error=error) for job in jobs])
         else:
-            await self._settle(team_id, batch.head_before, batch.events, batch.outcomes)
+            await self._settle(team_id, batch.head_before, batch.events, outcomes)
 
-    async def _run(self, batch: Batch, jobs: Sequence[Job]) -> None:
-        await self._look_up_commands(batch, jobs)
-        for job in jobs:
-            await self._run_one(batch, job)
-        if not (batch.events or batch.answers or batch.changed):
+    async def _batch(
+        self, connection: Connection, team_id: str, jobs: Sequence[Job], *, careful: bool = False
+    ) -> Batch:
+        """A batch that has the team's lock, and knows which of its commands were answered before. No id is twice
+        in it: a command that still runs here is told apart before it comes to this, and the lock keeps the other
+        nodes out."""
+        keys = [_key(job.command) for job in jobs if job.command is not None]
+        rows = await connection.fetch(own("taken"), team_id, [one for one, _ in keys], [name for _, name in keys])
+        head: int | None = rows[0]["head"]
+        if head is None:
+            await connection.execute(own("add_team"), team_id)
+            await _begin(connection, team_id, "")
+            return await self._batch(connection, team_id, jobs, careful=careful)
+        answers = [Answer(*tuple(row.values())[1:]) for row in rows if row["command_id"] is not None]
+        alone = len(jobs) == 1
+        return Batch(
+            connection,
+            self._queries,
+            self._queries_of_events,
+            team_id,
+            head,
+            {(answer.principal_id, answer.command_id): answer for answer in answers},
+            careful=careful or alone,
+            alone=alone,
+        )
+
+    async def _run(self, batch: Batch, jobs: Sequence[Job]) -> list[Outcome]:
+        """Carries out the commands, and says what they are answered once the batch is committed.
+
+        Raises:
+            Away: if Postgres went away; then the batch is lost.
+            Spoiled: if it must be carried out carefully.
+        """
+        now_s = int(self._clock.now())
+        outcomes = [_told_before(batch, job, now_s) for job in jobs]
+        left = [outcome for outcome in outcomes if outcome.answer is None and outcome.error is None]
+        begun: dict[int, _Begun] = {}
+        for place, outcome in enumerate(left):
+            one = begun.get(place)
+            if one is None:
+                one = _Begun(batch, outcome.job, self._now_text(), in_turn=True)
+                if one.asks is not None and not begun and not batch.careful:
+                    begun = {place: one} | self._begin_ahead(batch, left, place + 1)
+                    await _ask_ahead(batch, list(begun.values()))
+            else:
+                one.transaction.take_turn()
+            await self._finish(batch, outcome, one, now_s)
+        if batch.late:
+            with _of_many(batch):
+                await batch.send_late()
+        return outcomes
+
+    def _begin_ahead(self, batch: Batch, left: Sequence[Outcome], start: int) -> dict[int, _Begun]:
+        """Begins the verbs from a place on before their turn; gives those that begin with reading."""
+        begun: dict[int, _Begun] = {}
+        for place in range(start, len(left)):
+            one = _Begun(batch, left[place].job, self._now_text(), in_turn=False)
+            if one.asks is not None:
+                begun[place] = one
+            else:
+                one.steps.leave()
+        return begun
+
+    async def _finish(self, batch: Batch, outcome: Outcome, one: _Begun, now_s: int) -> None:
+        """Runs one command to its end; see `_run`."""
+        try:
+            value = await one.finish(batch)
+            answer = as_text(value) if isinstance(value, bytes) else encoded(value)
+            answer_text = str(answer, "utf-8")
+            one.transaction.end()
+        except (Away, Spoiled):
+            raise
+        except Exception as error:  # it belongs to this command's caller and spoils no other
+            await one.transaction.undo()
+            outcome.error = error
+            return
+        outcome.answer = Written(answer, batch.head)
+        command = outcome.job.command
+        if command is not None:
+            batch.answers.append(Answer(*_key(command), command.digest, answer_text, batch.head, now_s))
+
+    async def _commit(self, batch: Batch) -> None:
+        if not batch.changed:
             await batch.connection.execute("ROLLBACK")
             return
-        await batch.insert_events()
-        await batch.insert_answers()
-        now_s = int(self._clock.now())
-        await batch.connection.execute(own("end_batch"), batch.head, batch.team_id, self._node_id, batch.id, now_s)
+        await batch.write_down(self._node_id, int(self._clock.now()))
         batch.committing = True
         status = await batch.connection.execute("COMMIT")
         if status != "COMMIT":
             batch.committing = False
             raise Away("Postgres refused the commit")
-
-    async def _run_one(self, batch: Batch, job: Job) -> None:
-        """Runs one command.
-
-        Raises:
-            Away: if Postgres went away; then the batch is lost.
-        """
-        outcome = Outcome(job)
-        batch.outcomes.append(outcome)
-        command = job.command
-        done_at_s = 0
-        if command is not None:
-            done_at_s = int(self._clock.now())
-            told = _told_before(batch, command, done_at_s)
-            if isinstance(told, Written):
-                outcome.answer = told
-                return
-            if told is not None:
-                outcome.error = told
-                return
-        changed_before = batch.changed
-        transaction = PostgresTransaction(self, batch, self._now_text())
-        try:
-            value = await drive(job.verb(transaction), transaction.perform)
-            answer = as_text(value) if isinstance(value, bytes) else encoded(value)
-            answer_text = str(answer, "utf-8")
-            transaction.end()
-        except Away:
-            raise
-        except Exception as error:  # it belongs to this command's caller and spoils no other
-            await transaction.undo(changed_before=changed_before)
-            outcome.error = error
-            return
-        outcome.answer = Written(answer, batch.head)
-        if command is not None:
-            principal_id, command_id = _key(command)
-            batch.answers.append(
-                _Answer(principal_id, command_id, command.digest, answer_text, batch.head, done_at_s)
-            )
-
-    async def _look_up_commands(self, batch: Batch, jobs: Sequence[Job]) -> None:
-        """Finds out which commands of the batch were answered before. No id is twice in a batch: a command that
-        still runs here is told apart before it comes to this, and the team's lock keeps the other nodes out."""
-        keys = [_key(job.command) for job in jobs if job.command is not None]
-        if not keys:
-            return
-        principals, names = [principal for principal, _ in keys], [name for _, name in keys]
-        if len(set(principals)) == 1:  # the usual case, and the cheaper question
-            rows = await batch.connection.fetch(own("answers_of"), names, batch.team_id, principals[0])
-        else:
-            rows = await batch.connection.fetch(own("answers"), principals, names, batch.team_id)
-        batch.answered = {(row["principal_id"], row["command_id"]): _Answer(**dict(row)) for row in rows}
 
     async def _was_stored(self, batch: Batch) -> bool | None:
         """Whether a batch took place whose commit was not answered; None if that cannot be found out in time."""
@@ -453,15 +300,32 @@ class Writers:
         return self._now
 
 
-async def _begin(connection: Connection, team_id: str) -> int:
-    """Begins a transaction that has the team, and returns its head."""
-    await connection.execute("BEGIN")
-    head: int | None = await connection.fetchval(own("lock_team"), team_id)
-    if head is None:
-        await connection.execute(own("add_team"), team_id)
-        head = await connection.fetchval(own("lock_team"), team_id)
-        assert head is not None
-    return head
+@contextmanager
+def _of_many(batch: Batch) -> Generator[None]:
+    """What Postgres refuses in here belongs to no single command.
+
+    Raises:
+        Away, Spoiled: if Postgres is away, or refuses.
+    """
+    try:
+        yield
+    except REFUSALS as error:
+        reason = fault_of_database(error, batch.connection)
+        raise Away(reason) if reason else Spoiled from error
+
+
+async def _ask_ahead(batch: Batch, begun: Sequence[_Begun]) -> None:
+    """Asks what verbs begin with reading, together."""
+    with _of_many(batch):
+        found = await batch.ask_ahead([one.asks for one in begun if one.asks is not None])
+    for one, rows in zip(begun, found, strict=True):
+        one.rows = rows
+
+
+async def _begin(connection: Connection, team_id: str, begin: str = "BEGIN; ") -> None:
+    """Begins a transaction that has the team, if the team has a row."""
+    quoted = team_id.replace("'", "''")
+    await connection.execute(f"{begin}SELECT FROM teams WHERE team_id = '{quoted}' FOR UPDATE")
 
 
 def _key(command: Command) -> tuple[str, str]:
@@ -469,12 +333,17 @@ def _key(command: Command) -> tuple[str, str]:
     return storable_text(command.principal_id), storable_text(command.id)
 
 
-def _told_before(batch: Batch, command: Command, now_s: int) -> Written | EkidenError | None:
-    """The answer that this command had before, or that it may not be asked with another body."""
+def _told_before(batch: Batch, job: Job, now_s: int) -> Outcome:
+    """What the job is told if its command came before: its answer, or that it may not come with another body."""
+    command = job.command
+    if command is None:
+        return Outcome(job)
     kept = batch.answered.get(_key(command)) if batch.answered else None
     if kept is None or kept.done_at_s < now_s - limits.COMMAND_ANSWERS_KEPT_S:
-        return None
-    return reused() if kept.digest != command.digest else Written(kept.answer.encode(), kept.seq, repeated=True)
+        return Outcome(job)
+    if kept.digest != command.digest:
+        return Outcome(job, error=reused())
+    return Outcome(job, Written(kept.answer.encode(), kept.seq, repeated=True))
 
 
 def _reason(error: BaseException, batch: Batch | None) -> str:

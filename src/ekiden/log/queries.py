@@ -110,3 +110,8 @@ def bound(sql: str, mark: str = "$") -> Bound:
         return f"{mark}{numbers.setdefault(name, len(numbers) + 1)}"
 
     return Bound(_TOKEN.sub(number, sql), tuple(numbers))
+
+
+def bound_to(sql: str, source: str) -> str:
+    """`sql` with its parameters as columns of the table or alias `source`."""
+    return _TOKEN.sub(lambda token: f"{source}.{token['name']}" if token["name"] else token[0], sql)

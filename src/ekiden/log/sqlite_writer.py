@@ -117,6 +117,9 @@ class SqliteTransaction:
             self._open_savepoint()
         return self._writer.queries.run(self._writer.connection, query, parameters).rowcount
 
+    async def put(self, query: str, /, **parameters: object) -> None:
+        await self.run(query, **parameters)
+
     def append(self, kind: str, body: object, *, topics: Sequence[str], actor: Actor) -> int:
         self._check_open()
         seq = self._writer.head(self.team_id) + 1

@@ -94,6 +94,8 @@ class NotifyWakeups:
                 connection = await connect(self._url)
                 # The connection's end wakes the sender, which then finds it closed.
                 connection.add_termination_listener(self._ended)
+                # Nothing of this has to outlive a crash, so no wake-up waits for the disk.
+                await connection.execute("SET synchronous_commit = off")
                 await connection.add_listener(_CHANNEL, self._heard)
                 pause_s = limits.LOG_DATABASE_RETRY_S
                 await self._send(connection)

@@ -152,7 +152,14 @@ class Exported(Struct, frozen=True):
     statuses: tuple[Status, ...] = ()
     purges: tuple[Purged, ...] = ()
     directory: tuple[msgspec.Raw, ...] = ()
+    """All entries of the team's directory from the first (`ekiden.crypto.directory.Entry`), in the first page."""
+    epochs: tuple[msgspec.Raw, ...] = ()
+    """Of an encrypted channel: its epochs' statements (`ekiden.crypto.epochs.Epoch`), oldest first, in the first
+    page."""
     hub_key: str = ""
+    team_id: str = ""
+    thread: str = ""
+    """If only a thread is exported: the id of its first message."""
     next: str = ""
 
 

@@ -186,7 +186,7 @@ async def tell_session(tx: Transaction, kept: KeptSession, actor: Actor) -> None
     kept.changed = False
     if kept.place == place and kept.kept_report is report:
         # Most often only a count has changed. Then no index and no text needs to be written.
-        await tx.run(
+        await tx.put(
             "sessions.set_counts",
             team_id=tx.team_id,
             session_id=kept.session_id,
@@ -196,16 +196,16 @@ async def tell_session(tx: Transaction, kept: KeptSession, actor: Actor) -> None
         )
         return
     if kept.place is not None and kept.place != place:
-        await tx.run(
+        await tx.put(
             "sessions.add_move",
             team_id=tx.team_id,
             session_id=kept.session_id,
             seq=seq,
             updated_at=kept.place,
         )
-        await tx.run("sessions.forget_moves", team_id=tx.team_id, before=seq - LIST_CURSOR_EVENTS_MAX)
+        await tx.put("sessions.forget_moves", team_id=tx.team_id, before=seq - LIST_CURSOR_EVENTS_MAX)
     words = "\n".join((report.title, report.project, report.cwd)).casefold()[:LIST_WORDS_CHARS_MAX]
-    await tx.run(
+    await tx.put(
         "sessions.put_session",
         team_id=tx.team_id,
         session_id=kept.session_id,
@@ -389,7 +389,7 @@ async def tell_message(
     """Keeps a message as it is now and says so; `was` is what it was before, None for a new one."""
     kind = "message.changed" if was is not None else "message.stored"
     seq = tx.append(kind, message, topics=(session_topic(kept.session_id), host_topic(kept.host_id)), actor=actor)
-    await tx.run(
+    await tx.put(
         "sessions.put_message",
         team_id=tx.team_id,
         message_id=message.message_id,

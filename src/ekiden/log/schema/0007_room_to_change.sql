@@ -1,0 +1,1 @@
+-- Only what is stored differs, and only on Postgres.
