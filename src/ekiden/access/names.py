@@ -12,7 +12,11 @@ from ekiden.kernel import limits
 from ekiden.kernel.errors import Invalid
 
 RESERVED = frozenset(
-    ["admin", "agents", "all", "anybody", "anyone", "assistant", "channel", "channels", "ekiden", "everybody", "everyone", "here", "hub", "human", "me", "nobody", "none", "people", "role", "roles", "root", "system", "team", "tool", "user", "you"]
+    {
+        *("all", "anybody", "anyone", "everybody", "everyone", "here", "me", "nobody", "none", "you"),
+        *("admin", "agents", "channel", "channels", "people", "role", "roles", "root", "team"),
+        *("assistant", "ekiden", "hub", "human", "system", "tool", "user"),
+    }
 )
 """Words that mean more than one, Ekiden itself, or whom a model takes its orders from."""
 
