@@ -92,6 +92,7 @@ class Explained(msgspec.Struct, frozen=True):
 
 
 async def change_key(call: Call, body: ChangeKey) -> KeyChanged:
+    """Gives the key of the path another map."""
     key_id = call.parameters["key_id"]
 
     async def verb(tx: Transaction) -> dict[str, list[str]]:
@@ -127,6 +128,7 @@ async def _revoke_since(ports: Ports, call: Call, body: RevokeKey) -> KeyDistrus
 
 
 async def explain(call: Call) -> Explained:
+    """Why the named key may do what is asked about, or what it lacks."""
     asked = {name: call.query.get(name, "") for name in ("key", "verb", "resource")}
     for name, text in asked.items():
         if not 0 < len(text) <= limits.PERMISSION_PATTERN_CHARS_MAX:
