@@ -26,7 +26,7 @@ from ekiden.access.gate import AccessGate, open_home
 from ekiden.access.rules import Kind
 from ekiden.access.secrets import new_key
 from ekiden.hub.app import Rooms, build
-from ekiden.hub.serve import shorten_pauses, start_serving
+from ekiden.hub.serve import spare_what_lasts, start_serving
 from ekiden.hub.settings import Settings
 from ekiden.hub.wiring import ENDPOINTS, ROOMS
 from ekiden.kernel.clock import SystemClock, iso
@@ -200,8 +200,8 @@ async def _serve(home: str, sessions: int, database_url: str = "") -> None:
     session_ids = await _make_sessions(log, team_id, sessions)
     in_memory.memory = Memory(team_id, await _rows(log, team_id, session_ids), log, _CLOCK)
     _, head = await log.bounds(team_id)
+    spare_what_lasts()
     told = {"port": serving.port, "keys": keys, "log_id": log.log_id, "sessions": session_ids, "head": head}
-    shorten_pauses()
     print(json.dumps(told), flush=True)
     try:
         await asyncio.to_thread(sys.stdin.read)

@@ -1,12 +1,15 @@
 """The clients of the door's benchmarks, and how a figure is told.
 
-The clients are raw protocols on uvloop that look at as little of an answer as they need, so that what is measured
-is the door and not the one who knocks. Each runs in a process of its own and prints one line of JSON.
+The clients are bare sockets or raw protocols on uvloop that look at as little of an answer as they need, so that
+what is measured is the door and not the one who knocks. Each runs in a process of its own and prints one line of
+JSON.
 """
 
 import asyncio
 import json
 import re
+import select
+import socket
 import subprocess
 import sys
 import time
@@ -62,70 +65,69 @@ def request_bytes(method: str, target: str, key: str, port: int, body: bytes = b
 # Clients
 
 
-class _Poster(asyncio.Protocol):
-    """Sends a command, waits for its answer, sends the next."""
+class _Poster:
+    """Sends a command, waits for its answer, sends the next: on a bare socket, so that the one who knocks takes as
+    little as can be of the processor that the door needs."""
 
-    def __init__(self, client: int, options: dict[str, Any], ends_at: float, latencies: list[float]) -> None:
+    def __init__(self, client: int, options: dict[str, Any]) -> None:
         self.client = client
-        self.options = options
-        self.ends_at = ends_at
-        self.latencies = latencies
+        self.step = options["clients"]
+        self.sessions = [session_id.encode() for session_id in options["sessions"]]
+        body = b'{"text":"%b"}' % (b"x" * options["bytes"])
+        command = f"Command-Id: {options['tag']}-{client}-COUNT\r\n"
+        target = f"/v1/sessions/SESSION/{options['verb']}"
+        request = request_bytes("POST", target, options["key"], options["port"], body, command)
+        self.template = request.replace(b"%", b"%%").replace(b"SESSION", b"%b").replace(b"COUNT", b"%d")
         self.count = 0
         self.buffer = b""
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.socket = socket.create_connection(("127.0.0.1", options["port"]))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-        self._next()
-
-    def _next(self) -> None:
-        options = self.options
-        body = b'{"text":"%b"}' % (b"x" * options["bytes"])
-        command = f"Command-Id: {options['tag']}-{self.client}-{self.count}\r\n"
-        sessions = options["sessions"]
-        session_id = sessions[(self.client + self.count * options["clients"]) % len(sessions)]
-        target = f"/v1/sessions/{session_id}/{options['verb']}"
-        request = request_bytes("POST", target, options["key"], options["port"], body, command)
+    def send(self) -> None:
+        session_id = self.sessions[(self.client + self.count * self.step) % len(self.sessions)]
         self.sent_at = time.perf_counter()
-        self.transport.write(request)
+        self.socket.sendall(self.template % (session_id, self.count))
 
-    def data_received(self, data: bytes) -> None:
-        self.buffer += data
+    def answered(self) -> bool:
+        """Takes what has come; whether that makes a whole answer."""
+        self.buffer += self.socket.recv(65_536)
         head, end, rest = self.buffer.partition(b"\r\n\r\n")
-        if not end:
-            return
-        length = _LENGTH.search(head)
+        length = _LENGTH.search(head) if end else None
         if length is None or len(rest) < int(length[1]):
-            return
+            return False
         if not head.startswith(b"HTTP/1.1 201"):
-            self.done.set_exception(RuntimeError(self.buffer.decode()))
-            return
+            raise RuntimeError(self.buffer.decode())
         self.buffer = b""
-        now = time.perf_counter()
-        self.latencies.append(now - self.sent_at)
         self.count += 1
-        if now < self.ends_at:
-            self._next()
-        else:
-            self.transport.close()
-            self.done.set_result(None)
+        return True
 
 
 async def _posts(options: dict[str, Any]) -> dict[str, Any]:
     """`clients` connections, each one command after the other, for `seconds`."""
-    loop = asyncio.get_running_loop()
     latencies: list[float] = []
+    posters = {
+        poster.socket.fileno(): poster for poster in (_Poster(n, options) for n in range(options["clients"]))
+    }
+    poll = select.epoll()
+    for number in posters:
+        poll.register(number, select.EPOLLIN)
     began = time.perf_counter()
-    posters: list[_Poster] = []
-    for client in range(options["clients"]):
-        _, poster = await loop.create_connection(
-            lambda client=client: _Poster(client, options, began + options["seconds"], latencies),
-            "127.0.0.1",
-            options["port"],
-        )
-        posters.append(poster)
-    await asyncio.gather(*(poster.done for poster in posters))
+    for poster in posters.values():
+        poster.send()
+    waiting = len(posters)
+    while waiting:
+        for number, _ in poll.poll():
+            poster = posters[number]
+            if poster.answered():
+                now = time.perf_counter()
+                latencies.append(now - poster.sent_at)
+                if now - began < options["seconds"]:
+                    poster.send()
+                else:
+                    waiting -= 1
     spent_s = time.perf_counter() - began
+    for poster in posters.values():
+        poster.socket.close()
     return {"per_s": len(latencies) / spent_s, "count": len(latencies), **_percentiles(latencies)}
 
 

@@ -24,7 +24,7 @@ from ekiden.access.gate import AccessGate, open_home
 from ekiden.hub.app import Rooms, build
 from ekiden.hub.bus_link import nats_bus, notify_bus
 from ekiden.hub.chores import Chores
-from ekiden.hub.serve import serve, shorten_pauses
+from ekiden.hub.serve import serve
 from ekiden.hub.settings import Settings
 from ekiden.hub.tidying import own_chores
 from ekiden.kernel.clock import SystemClock
@@ -96,7 +96,6 @@ async def _node(database: str, nats: str, port: int, home: str) -> None:
     hub = build(settings, log, clock, Rooms(ENDPOINTS, AccessGate(log, clock), team_id, bus=bus, chores=chores))
 
     def ready(_: object) -> None:
-        shorten_pauses()
         print(json.dumps({"key": key, "team_id": team_id, "log_id": log.log_id}), flush=True)
 
     await serve(hub, started=ready)

@@ -27,7 +27,7 @@ from ekiden.cli.screen import Screen, line_of, visible
 from ekiden.cli.vendor_list import environment_of
 from ekiden.client.client import Client
 from ekiden.client.stream import Reconnect
-from ekiden.hub.serve import Serving, shorten_pauses, start_serving
+from ekiden.hub.serve import Serving, spare_what_lasts, start_serving
 from ekiden.hub.settings import DEFAULT_PORT, Settings
 from ekiden.hub.waiting import opened
 from ekiden.hub.wiring import open_hub
@@ -95,7 +95,7 @@ async def _up(options: argparse.Namespace) -> int:
             host = await _start_host(stack, client.url, key, home, _own_name(), _teller(screen, options))
             await _until_here(client, key.host_id)
         await _tell(client, screen, home, serving, options)
-        shorten_pauses()
+        spare_what_lasts()
         if not options.json:
             task = asyncio.create_task(_tell_who_asks(client, screen))
             stack.push_async_callback(_cancelled, task)

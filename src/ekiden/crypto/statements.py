@@ -125,11 +125,6 @@ def message_content(
     )
 
 
-def edit_content(*, text: str = "", sealed: SealedLike | None = None, mentions: Sequence[str] = ()) -> str:
-    """The digest of what an edited message says from then on."""
-    return canonical.exact_digest({**_said(text, sealed), "mentions": list(mentions)})
-
-
 def status_content(
     *,
     value: Any = None,
@@ -160,14 +155,17 @@ def message(*, team: str, channel: str, thread: str, message: str, sender: str, 
     )
 
 
-def edit(*, team: str, channel: str, message: str, sender: str, content: str, replaces: str, link: Link) -> bytes:
-    """A new text of a message. `replaces`: the digest of the statement that said the old one, empty if
-    unsigned."""
+def edit(
+    *, team: str, channel: str, thread: str, message: str, sender: str, content: str, replaces: str, link: Link
+) -> bytes:
+    """A new text of a message; `content` is of the whole message as it is from then on. `replaces`: the digest of
+    the statement that said the old one, empty if unsigned."""
     return statement(
         Domain.EDIT,
         {
             "team": team,
             "channel": channel,
+            "thread": thread,
             "message": message,
             "sender": sender,
             "content": content,

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ekiden.hub import checks, telemetry
-from ekiden.hub.asgi import Receive, Scope, Send
+from ekiden.hub.asgi import EXCHANGE, Exchange, Receive, Scope, Send
 from ekiden.hub.callers import Callers, key_of
 from ekiden.hub.calls import DoorCall, checked_command_id, command_digest
 from ekiden.hub.gate import Gate, Identity, Refusal
@@ -27,7 +27,7 @@ from ekiden.hub.paths import Paths
 from ekiden.hub.problems import problem_of, unforeseen
 from ekiden.hub.reading import BodyLate, decode_body, from_loopback, read_body, read_query, too_large
 from ekiden.hub.refusals import Refusals
-from ekiden.hub.responses import JSON, PROBLEM, Header, cookie_header
+from ekiden.hub.responses import JSON, PROBLEM, Header, answer_head, cookie_header
 from ekiden.hub.settings import Settings
 from ekiden.kernel.door import Endpoint, HubFacts
 from ekiden.kernel.errors import EkidenError, Forbidden, NotFound, TooLarge, TooMany, Unauthenticated
@@ -36,6 +36,7 @@ from ekiden.log.port import Actor, Written
 
 _encode = msgspec.json.Encoder().encode
 _NOBODY = Actor("")
+_NO_EXTENSIONS: Mapping[str, Any] = {}
 SIGN_OUT = "/v1/sign-out"
 """The place whose success takes the page's cookie away."""
 _WRITES_WITH_BODY = frozenset(("POST", "PUT", "PATCH"))
@@ -83,6 +84,7 @@ class _Place:
     __slots__ = (
         "decode",
         "endpoint",
+        "head",
         "need",
         "open",
         "resource",
@@ -102,6 +104,7 @@ class _Place:
         self.need = endpoint.need
         self.resource = endpoint.need.resource if endpoint.need is not None else ""
         self.status = endpoint.status
+        self.head = answer_head(endpoint.status)
         self.writes = endpoint.method not in ("GET", "HEAD")
         self.takes_body = endpoint.method in _WRITES_WITH_BODY
         self.decode = msgspec.json.Decoder(endpoint.body).decode if endpoint.body is not None else None
@@ -180,7 +183,8 @@ class Door:
         command_id = ""
         if place.writes and b"command-id" in headers:
             command_id = checked_command_id(headers[b"command-id"])
-        body = await read_body(receive) if place.writes else b""
+        exchange: Exchange | None = scope.get("extensions", _NO_EXTENSIONS).get(EXCHANGE)
+        body = (await _body(exchange, receive)) if place.writes else b""
         actor = Actor(identity.principal_id, identity.key_id, identity.name) if identity is not None else _NOBODY
         live = self._house.live(identity.team_id if identity is not None else self._team_id)
         if place.endpoint.audience == "host" and "host_id" in parameters:
@@ -204,9 +208,11 @@ class Door:
                 answer = await place.run(call)
             else:
                 answer = await place.run(call, decode_body(place.decode, body))
-        await self._send_answer(scope, place, call, answer, send)
+        await self._send_answer(scope, place, call, answer, exchange, send)
 
-    async def _send_answer(self, scope: Scope, place: _Place, call: DoorCall, answer: Any, send: Send) -> None:
+    async def _send_answer(
+        self, scope: Scope, place: _Place, call: DoorCall, answer: Any, exchange: Exchange | None, send: Send
+    ) -> None:
         extra: list[Header] = []
         if isinstance(answer, Written):
             data = answer.answer
@@ -227,6 +233,8 @@ class Door:
             extra.append(cookie_header("", secure=self._house.settings.secure))
         if call.repeated:
             extra.append((b"command-repeated", b"true"))
+        if exchange is not None and not extra and exchange.answer(b"%b%d\r\n\r\n" % (place.head, len(data)), data):
+            return
         await send(
             {
                 "type": "http.response.start",
@@ -293,6 +301,16 @@ def _fields(answer: Any, *, without: str) -> dict[str, Any]:
     built: dict[str, Any] = msgspec.to_builtins(answer)
     built.pop(without, None)
     return built
+
+
+async def _body(exchange: Exchange | None, receive: Receive) -> bytes:
+    """The request's body; without any waiting if all of it came with its head."""
+    arrived = exchange.arrived() if exchange is not None else None
+    if arrived is None:
+        return await read_body(receive)
+    if len(arrived) > REQUEST_BODY_BYTES_MAX:
+        raise too_large(len(arrived))
+    return arrived
 
 
 async def _send_problem(send: Send, error: EkidenError) -> None:

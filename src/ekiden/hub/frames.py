@@ -45,7 +45,7 @@ def one_line(json: bytes) -> bytes:
     return json
 
 
-@lru_cache(maxsize=1_024)
+@lru_cache(maxsize=4_096)
 def _kind_and_topic(kind: str, topic: str) -> bytes:
     return one_line(b'"kind":%b,"topic":%b' % (_encode(kind), _encode(topic)))
 

@@ -1,6 +1,7 @@
 """Heads of answers. Every answer carries the security headers; which policy depends on what it is."""
 
 from collections.abc import Sequence
+from http import HTTPStatus
 
 from ekiden.kernel.limits import COOKIE_S
 
@@ -28,6 +29,16 @@ STREAM: tuple[Header, ...] = (
     *DATA,
     (b"x-accel-buffering", b"no"),
 )
+
+
+def answer_head(status: int) -> bytes:
+    """The head of a JSON answer, up to the number of its bytes."""
+    lines = (b"%b: %b\r\n" % header for header in JSON)
+    return b"HTTP/1.1 %d %b\r\n%bcontent-length: " % (
+        status,
+        HTTPStatus(status).phrase.encode(),
+        b"".join(lines),
+    )
 
 
 def page_headers(script_hashes: Sequence[str] = ()) -> tuple[Header, ...]:

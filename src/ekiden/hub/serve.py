@@ -11,23 +11,62 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from ekiden.hub.app import Hub
-from ekiden.hub.asgi import ABORT
+from ekiden.hub.asgi import ABORT, EXCHANGE
 from ekiden.kernel.errors import Unavailable
 from ekiden.kernel.limits import CONNECTIONS_MAX, KEEP_ALIVE_S, SHUTDOWN_S
 
 _log = logging.getLogger("ekiden.hub")
 
 
-class _Protocol(HttpToolsProtocol):
-    """HTTP/1.1 as uvicorn speaks it; a stream may cut its connection."""
+class _Exchange:
+    """See `hub.asgi.Exchange`. What is read and set here is uvicorn's own state of a request; where a later
+    uvicorn keeps another, the request goes the way of ASGI."""
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        scope: dict[str, Any] = cast("dict[str, Any]", self.scope)
-        scope["extensions"] = {ABORT: self.transport.abort}
+    __slots__ = ("_cycle",)
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+
+    def arrived(self) -> bytes | None:
+        cycle = self._cycle
+        try:
+            return None if cycle.more_body or cycle.disconnected else bytes(cycle.body)
+        except AttributeError:
+            return None
+
+    def answer(self, head: bytes, body: bytes) -> bool:
+        cycle = self._cycle
+        try:
+            plain = (
+                cycle.keep_alive
+                and not (cycle.response_started or cycle.disconnected or cycle.flow.write_paused)
+                and cycle.scope["method"] != "HEAD"
+            )
+            write, wake, complete = cycle.transport.write, cycle.message_event.set, cycle.on_response
+        except AttributeError:
+            return False
+        if not plain:
+            return False
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        write(head + body)
+        wake()
+        complete()
+        return True
+
+
+class _Protocol(HttpToolsProtocol):
+    """HTTP/1.1 as uvicorn speaks it; a stream may cut its connection, and what is whole needs no messages."""
+
+    def on_headers_complete(self) -> None:
+        scope = cast("dict[str, Any]", self.scope)
+        extensions: dict[str, Any] = {ABORT: self.transport.abort}
+        scope["extensions"] = extensions
+        super().on_headers_complete()
+        extensions[EXCHANGE] = _Exchange(self.cycle)
 
 
 class _Server(uvicorn.Server):
@@ -128,10 +167,9 @@ async def answering(app: Any, address: str, port: int) -> AsyncGenerator[None]:
         listening.close()
 
 
-def shorten_pauses() -> None:
-    """Takes what is there now out of Python's search for rings of objects: programs and tables stay until the end,
-    and looking through all of them stops everything for ten milliseconds and more, again and again. For the owner
-    of the process, once all is started."""
+def spare_what_lasts() -> None:
+    """Takes all that is in memory now out of the collector's sight: modules and wiring last as long as the
+    process, and going through them stops every stream for ten milliseconds. For a process that has started."""
     gc.collect()
     gc.freeze()
 
@@ -165,6 +203,7 @@ async def serve(hub: Hub, *, started: Callable[[Serving], None] | None = None) -
         try:
             if started is not None:
                 started(serving)
+            spare_what_lasts()
             await asked_to_end.wait()
         finally:
             await serving.stop()

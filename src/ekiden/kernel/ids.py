@@ -1,11 +1,14 @@
 """Identifiers: a printed prefix that names the kind of thing, and 20 base-32 characters (100 bits).
 
-Random ids are for things made here. Derived ids are for things that exist elsewhere already (a native
-session, a turn of it), so that finding the same thing twice gives the same id.
+Fresh ids are for things made here. They begin with the time, so that what is made together lies together: where
+ids are keys of a table, a commit then writes one page of it and not one for each row. Nothing reads a time or an
+order out of them. Derived ids are for things that exist elsewhere already (a native session, a turn of it), so
+that finding the same thing twice gives the same id.
 """
 
 import hashlib
-import secrets
+import os
+import time
 from enum import StrEnum
 
 from ekiden.kernel.errors import Invalid
@@ -35,6 +38,7 @@ class Prefix(StrEnum):
     INVITE = "inv"
 
 
+_LETTER_OF_BYTE = _ALPHABET.encode() * 8
 _PAIRS = tuple(high + low for high in _ALPHABET for low in _ALPHABET)
 _SHIFTS = tuple(range((_LENGTH - 2) * 5, -1, -10))
 
@@ -45,8 +49,11 @@ def _spell(number: int) -> str:
 
 
 def new_id(prefix: Prefix) -> str:
-    """A fresh random id, for example `msg_8z0k…`."""
-    return f"{prefix}_{_spell(secrets.randbits(100))}"
+    """A fresh id, for example `msg_cw3k…`: eight letters for the time in milliseconds, which come round in 34
+    years, and twelve random ones (60 bits; of each random byte five are a letter)."""
+    ms = time.time_ns() // 1_000_000
+    first = _PAIRS[ms >> 30 & 1023] + _PAIRS[ms >> 20 & 1023] + _PAIRS[ms >> 10 & 1023] + _PAIRS[ms & 1023]
+    return f"{prefix}_{first}{os.urandom(12).translate(_LETTER_OF_BYTE).decode()}"
 
 
 def derived_id(prefix: Prefix, *parts: str) -> str:
