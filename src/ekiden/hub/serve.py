@@ -164,7 +164,7 @@ async def start_serving(hub: Hub) -> Serving:
         raise
     serving = Serving(hub, _Server(config), listening)
     await serving.ready()
-    hub.listening_at(serving.url)
+    hub.listening_at(serving.url, hub.settings.own_url_at(serving.port))
     return serving
 
 
