@@ -33,6 +33,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "Keep": {
         "pair": Entry("pair", "let a phone or another browser in"),
+        "mcp": Entry("mcp", "the tools with which agents talk to one another; give them to your programs"),
         "keys": Entry("keys", "list, make and revoke keys"),
         "backup": Entry("backup", "write a consistent copy of the data, also while running"),
         "move": Entry("move", "copy the log into Postgres, or back into a file, while Ekiden is stopped"),

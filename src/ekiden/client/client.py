@@ -119,12 +119,32 @@ class Client:
         return await self._write("PUT", path, body, type, command_id, repeatable)
 
     @overload
-    async def delete(self, path: str, *, type: type[T], command_id: str | None = None) -> T: ...
+    async def patch(
+        self, path: str, body: object = None, *, type: type[T], command_id: str | None = None
+    ) -> T: ...
     @overload
-    async def delete(self, path: str, *, type: None = None, command_id: str | None = None) -> Any: ...
-    async def delete(self, path: str, *, type: type[Any] | None = None, command_id: str | None = None) -> Any:
-        """Deletes what is at `path`."""
-        return await self._write("DELETE", path, None, type, command_id, False)
+    async def patch(
+        self, path: str, body: object = None, *, type: None = None, command_id: str | None = None
+    ) -> Any: ...
+    async def patch(
+        self, path: str, body: object = None, *, type: type[Any] | None = None, command_id: str | None = None
+    ) -> Any:
+        """Changes a part of what is at `path`; what `body` leaves out stays."""
+        return await self._write("PATCH", path, body, type, command_id, False)
+
+    @overload
+    async def delete(
+        self, path: str, body: object = None, *, type: type[T], command_id: str | None = None
+    ) -> T: ...
+    @overload
+    async def delete(
+        self, path: str, body: object = None, *, type: None = None, command_id: str | None = None
+    ) -> Any: ...
+    async def delete(
+        self, path: str, body: object = None, *, type: type[Any] | None = None, command_id: str | None = None
+    ) -> Any:
+        """Deletes what is at `path`; `body` says on which terms, where there are any."""
+        return await self._write("DELETE", path, body, type, command_id, False)
 
     def stream(
         self,

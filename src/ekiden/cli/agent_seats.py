@@ -1,0 +1,69 @@
+"""The seats of this computer's agents: found, or made with the key of this computer's command line."""
+
+import os
+from pathlib import Path
+
+from ekiden.cli.place import LOCAL_KEY, read_key, running_url
+from ekiden.client.plain import PlainClient
+from ekiden.kernel.errors import Unavailable
+from ekiden.mcp.seat import SeatFile, read_seat, seat_path, write_seat
+
+
+def find_seat(home: Path, name: str) -> tuple[str, str]:
+    """Address and key for the agent `name`: from `EKIDEN_URL` and `EKIDEN_KEY`, else from its file; an agent that
+    has none yet gets one, if this computer's own hub runs.
+
+    Raises:
+        Unavailable: if there is no hub.
+        Unauthenticated: if there is no key, and none can be made.
+    """
+    key = os.environ.get("EKIDEN_KEY", "")
+    named_url = os.environ.get("EKIDEN_URL", "")
+    if key:
+        return named_url or local_url(home), key
+    seat = read_seat(seat_path(home, name)) or make_seat(home, name)
+    return named_url or seat.url or local_url(home), seat.key
+
+
+def local_url(home: Path) -> str:
+    """Where the hub that runs here answers.
+
+    Raises:
+        Unavailable: if none does.
+    """
+    url = running_url(home)
+    if not url:
+        raise Unavailable(f"No hub runs on {home}.", hint="Start it with `ekiden up`, or set EKIDEN_URL.")
+    return url
+
+
+def make_seat(home: Path, name: str) -> SeatFile:
+    """A key for a new agent of that name, with what agents usually may, in its file.
+
+    Raises:
+        Unauthenticated: if this computer has no key that may make one.
+        EkidenError: what the hub refuses with.
+    """
+    path = seat_path(home, name)
+    with PlainClient(local_url(home), read_key(home / LOCAL_KEY)) as client:
+        made = client.post("/v1/keys", {"name": name, "kind": "agent"})
+    seat = SeatFile(key=made["key"], key_id=made["key_id"])
+    write_seat(path, seat)
+    return seat
+
+
+def end_seat(home: Path, name: str) -> str:
+    """Ends the key of the agent and removes its file; says so.
+
+    Raises:
+        EkidenError: what the hub refuses with; then the file stays.
+    """
+    path = seat_path(home, name)
+    seat = read_seat(path)
+    if seat is None:
+        return f"The agent {name} has no key here."
+    if seat.key_id:
+        with PlainClient(local_url(home), read_key(home / LOCAL_KEY)) as client:
+            client.delete(f"/v1/keys/{seat.key_id}")
+    path.unlink()
+    return f"The key of the agent {name} is revoked and its file removed."

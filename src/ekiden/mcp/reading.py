@@ -1,0 +1,330 @@
+"""The tools that read what was said: inbox, read, search, wait. Reading acks nothing."""
+
+import asyncio
+from collections.abc import Sequence
+
+from ekiden.kernel.errors import EkidenError, Invalid
+from ekiden.kernel.limits import MCP_PAGE_ROWS_MAX, MCP_WAIT_S_DEFAULT, MCP_WAIT_S_MAX
+from ekiden.mcp.arguments import InboxArguments, ReadArguments, SearchArguments, WaitArguments
+from ekiden.mcp.budget import Block, Shown, fitted, room_of
+from ekiden.mcp.desk import Desk, Opened, channel_path, message_id_of, message_path
+from ekiden.mcp.envelope import envelope_of, plain
+from ekiden.relay.wire import (
+    Asks,
+    Channel,
+    Delivery,
+    Mentions,
+    Message,
+    Messages,
+    MessageState,
+    RelaySearch,
+    SearchHit,
+    Threads,
+    ThreadState,
+    Waiting,
+)
+
+_CHARS_PER_ROW = 120
+"""What a short message takes: more rows than fit into a budget need not be asked for."""
+_FOLLOWED = ("message.", "status.", "lease.", "thread.", "channel.")
+
+
+async def inbox(desk: Desk, given: InboxArguments) -> str:
+    """What waits for the agent, the most important first."""
+    room = room_of(given.budget)
+    found = await desk.client.get("/v1/mentions", type=Mentions, limit=_rows(room), after=given.after)
+    return await _inbox_text(desk, found, given.after, room)
+
+
+async def _inbox_text(desk: Desk, found: Mentions, after: str, room: int) -> str:
+    mentions = len(found.mentions) + found.more
+    unread = sum(channel.unread for channel in found.channels)
+    if not mentions and not unread:
+        return "Nothing waits for you."
+    blocks = [await _mention_block(desk, *pair, room) for pair in _with_deliveries(found)]
+    blocks += [Block(_unread_line(channel)) for channel in found.channels]
+    asked = sum(hit.message.asks is not Asks.NOTHING for hit in found.mentions)
+    head = f"{mentions} mentions wait for you ({asked} of these {len(found.mentions)} ask something)"
+    head += (
+        f"; {unread} unread in {len(found.channels)} channels." if found.channels else "; nothing else is unread."
+    )
+    leads: dict[int, str] = {len(found.mentions): found.next}
+    while True:
+        # Where the budget ends within a page, the page is asked for once more in that length, to learn its end.
+        missing: list[int] = []
+
+        def tail(shown: Shown, missing: list[int] = missing) -> str:
+            count = min(shown.blocks, len(found.mentions))
+            left = mentions - count
+            channels = found.channels[max(0, shown.blocks - len(found.mentions)) :]
+            parts: list[str] = []
+            if left:
+                if count not in leads:
+                    missing.append(count)
+                lead = leads.get(count, "x" * len(found.next or after) if found.next or after else "x" * 40)
+                parts.append(f'{left} more mentions: inbox(after="{lead}")' if lead else f"{left} more mentions")
+            if channels:
+                parts.append(
+                    f"{len(channels)} more channels with {sum(channel.unread for channel in channels)} unread:"
+                    " inbox with a larger budget, or channels"
+                )
+            return f"Left out: {'; '.join(parts)}." if parts else ""
+
+        text = fitted(head, blocks, tail, room)
+        wanted = missing[-1] if missing else -1
+        if wanted <= 0:
+            return text
+        page = await desk.client.get("/v1/mentions", type=Mentions, limit=wanted, after=after)
+        leads[wanted] = page.next
+
+
+def _with_deliveries(found: Mentions) -> list[tuple[SearchHit, Delivery | None]]:
+    deliveries = {delivery.message_id: delivery for delivery in found.deliveries}
+    return [(hit, deliveries.get(hit.message.message_id)) for hit in found.mentions]
+
+
+async def _mention_block(desk: Desk, hit: SearchHit, delivery: Delivery | None, room: int) -> Block:
+    notes: list[str] = []
+    if delivery is not None:
+        if delivery.expires_at:
+            notes.append(f"expires {delivery.expires_at}")
+        if delivery.attempt > 1:
+            notes.append(f"offered before, {delivery.attempt} times now")
+    return await message_block(desk, hit.channel, hit.message, notes=tuple(notes), most=room // 3)
+
+
+def _unread_line(channel: Waiting) -> str:
+    sealed = ", encrypted" if channel.encrypted else ""
+    return (
+        f"{channel.channel}: {channel.unread} unread (#{channel.oldest} to #{channel.newest}{sealed}):"
+        f' read(channel="{channel.channel}", unread=true)'
+    )
+
+
+async def message_block(
+    desk: Desk, channel: str, message: Message, *, notes: tuple[str, ...] = (), start: int = 0, most: int = 0
+) -> Block:
+    """A message as a part of a reply."""
+    opened = await opened_message(desk, channel, message)
+    extra = [*notes]
+    if message.sealed is not None and opened.title:
+        extra.append(f"titled {plain(opened.title)}")
+    if opened.note:
+        extra.append(opened.note)
+    for attachment in opened.attachments:
+        name = plain(attachment.name).replace("\n", " ")[:80]
+        extra.append(f'attachment "{name}" {attachment.size} bytes {attachment.sha256}')
+    if not opened.text and not opened.note and message.state is MessageState.KEPT:
+        extra.append("no text")
+    envelope = envelope_of(message, channel, proof=opened.proof, notes=tuple(extra))
+    whole = len(opened.text)
+
+    def more(end: int) -> str:
+        return (
+            f"… {whole - end} of {whole} characters more:"
+            f' read(channel="{channel}", message="{message.message_id}", offset={end})'
+        )
+
+    return Block(envelope.head, opened.text, start, more, most)
+
+
+async def opened_message(desk: Desk, channel: str, message: Message) -> Opened:
+    """What a message says; where it cannot be opened, why."""
+    try:
+        return await desk.voice.open(channel, message)
+    except EkidenError as error:
+        return Opened("", note=f"cannot be opened: {plain(error.message)[:200]}")
+
+
+async def read(desk: Desk, given: ReadArguments) -> str:
+    """Messages of a channel, one message, an attachment, or the list of threads."""
+    room = room_of(given.budget)
+    if given.attachment:
+        return await _read_attachment(desk, given, room)
+    if given.message:
+        return await _read_one(desk, given, room)
+    if given.threads:
+        return await _read_threads(desk, given, room)
+    return await _read_page(desk, given, room)
+
+
+async def _read_one(desk: Desk, given: ReadArguments, room: int) -> str:
+    message_id = await message_id_of(desk, given.channel, given.message)
+    message = await desk.client.get(message_path(given.channel, message_id), type=Message)
+    block = await message_block(desk, given.channel, message, start=given.offset)
+    if given.offset > len(block.text):
+        raise Invalid(f"The message has {len(block.text)} characters.", hint="Choose a smaller offset.")
+    return fitted("", [block], lambda shown: "" if shown.blocks else "The budget is too small for it.", room)
+
+
+async def _read_attachment(desk: Desk, given: ReadArguments, room: int) -> str:
+    message: Message | None = None
+    if given.message:
+        message_id = await message_id_of(desk, given.channel, given.message)
+        message = await desk.client.get(message_path(given.channel, message_id), type=Message)
+    held = await desk.voice.detach(given.channel, given.attachment, message)
+    try:
+        text = held.data.decode("utf-8")
+    except UnicodeDecodeError:
+        return f"The attachment is {len(held.data)} bytes that are no text ({plain(held.media_type)[:80]})."
+    if given.offset > len(text):
+        raise Invalid(f"The attachment has {len(text)} characters.", hint="Choose a smaller offset.")
+    block = Block(
+        f"[attachment {given.attachment[:64]}, {len(text)} characters, {plain(held.media_type)[:80]}]",
+        text,
+        given.offset,
+        lambda end: (
+            f"… {len(text) - end} of {len(text)} characters more:"
+            f' read(channel="{given.channel}", attachment="{given.attachment[:64]}", offset={end})'
+        ),
+    )
+    return fitted("", [block], lambda shown: "" if shown.blocks else "The budget is too small for it.", room)
+
+
+async def _read_threads(desk: Desk, given: ReadArguments, room: int) -> str:
+    page = await desk.client.get(
+        f"{channel_path(given.channel)}/threads", type=Threads, limit=_rows(room), after=given.cursor
+    )
+    blocks = [
+        Block(
+            f"[thread {thread.thread_id} {thread.state}, {thread.replies} replies, last #{thread.last_number} at"
+            f" {thread.last_at}{f', waking stopped: {thread.stopped}' if thread.stopped else ''}"
+            f"{f', done by {plain(thread.done_by)}' if thread.state is ThreadState.DONE else ''}]",
+            thread.title,
+            0,
+            lambda _: "…",
+        )
+        for thread in page.threads
+    ]
+
+    def tail(shown: Shown) -> str:
+        left = len(blocks) - shown.blocks
+        parts = [f"{left} more of this page: a larger budget"] if left else []
+        if page.next:
+            parts.append(f'more: read(channel="{given.channel}", threads=true, cursor="{page.next}")')
+        return f"Left out: {'; '.join(parts)}." if parts else ""
+
+    return fitted(f"{len(blocks)} threads." if blocks else "No threads.", blocks, tail, room)
+
+
+async def _read_page(desk: Desk, given: ReadArguments, room: int) -> str:
+    thread = await message_id_of(desk, given.channel, given.thread) if given.thread else ""
+    upwards = given.after is None and not given.unread
+    page = await desk.client.get(
+        f"{channel_path(given.channel)}/messages",
+        type=Messages,
+        limit=_rows(room),
+        thread=thread,
+        after=given.after,
+        before=given.before,
+        unread="1" if given.unread else "",
+    )
+    return await page_text(desk, given.channel, page, room, thread=thread, unread=given.unread, upwards=upwards)
+
+
+async def page_text(
+    desk: Desk, channel: str, page: Messages, room: int, *, thread: str = "", unread: bool = False, upwards: bool
+) -> str:
+    """A page of messages within `room`. `upwards`: the newest matter most, and older ones are left out first."""
+    messages: Sequence[Message] = page.messages[::-1] if upwards else page.messages
+    blocks = [await message_block(desk, channel, message, most=room // 2) for message in messages]
+    head = f"{page.missing} messages are purged." if page.missing else ""
+    if not blocks:
+        return f"{head} No {'unread ' if unread else ''}messages here.".strip()
+    of_thread = f', thread="{thread}"' if thread else ""
+
+    def tail(shown: Shown) -> str:
+        left = len(blocks) - shown.blocks
+        further = page.before if upwards else page.after
+        if not left and not further:
+            return ""
+        count = "" if not left else f"{left} of the {len(blocks)} found"
+        if unread and page.total_unread is not None:
+            count = f"{page.total_unread - shown.blocks} unread"
+        elif further:
+            count = f"{count} and those " if count else "those "
+            count += "before them" if upwards else "after them"
+        last = messages[shown.blocks - 1].number if shown.blocks else None
+        if upwards:
+            how = f"before={last}" if last is not None else "budget=…"
+        elif last is not None:
+            how = f"after={last}"
+        else:
+            how = "budget=…"
+        return f'Left out: {count}: read(channel="{channel}"{of_thread}, {how}).'
+
+    return fitted(head, blocks, tail, room, upwards=upwards)
+
+
+async def search(desk: Desk, given: SearchArguments) -> str:
+    """Messages with these words, the newest first."""
+    room = room_of(given.budget)
+    found = await desk.client.get(
+        "/v1/relay/search", type=RelaySearch, text=given.text, channel=given.channel, after=given.after
+    )
+    blocks = [await message_block(desk, hit.channel, hit.message, most=room // 4) for hit in found.hits]
+
+    def tail(shown: Shown) -> str:
+        left = len(blocks) - shown.blocks
+        parts = [f"{left} of {len(blocks)} found: a larger budget"] if left else []
+        if found.next:
+            since = f"before {found.searched_to} " if found.searched_to else ""
+            parts.append(f'what lies {since}further back: search(after="{found.next}")')
+        return f"Left out: {'; '.join(parts)}." if parts else ""
+
+    return fitted(f"{len(blocks)} found." if blocks else "Nothing found.", blocks, tail, room)
+
+
+async def wait(desk: Desk, given: WaitArguments) -> str:
+    """Waits for a mention of the agent, or for anything new in a channel."""
+    room = room_of(given.budget)
+    seconds = MCP_WAIT_S_DEFAULT if given.seconds is None else given.seconds
+    if not 0 <= seconds <= MCP_WAIT_S_MAX:
+        raise Invalid(f"Waits 0 to {MCP_WAIT_S_MAX:g} seconds, not {seconds}.", hint="Call wait again to go on.")
+    if not given.channel:
+        found = await desk.client.get("/v1/mentions/wait", type=Mentions, seconds=str(seconds))
+        if not found.mentions:
+            return f"Nobody mentioned you within {seconds:g} s. Call wait again, or go on with something else."
+        return await _inbox_text(desk, found, "", room)
+    return await _wait_in_channel(desk, given, seconds, room)
+
+
+async def _wait_in_channel(desk: Desk, given: WaitArguments, seconds: float, room: int) -> str:
+    path = channel_path(given.channel)
+    channel = await desk.client.get(path, type=Channel)
+    after = channel.last_number if given.after is None else given.after
+    page = await desk.client.get(f"{path}/messages", type=Messages, after=after, limit=_rows(room))
+    happened: list[str] = []
+    if not page.messages:
+        happened = await _follow(desk, channel.resource, page.cursor, seconds)
+        page = await desk.client.get(f"{path}/messages", type=Messages, after=after, limit=_rows(room))
+    if not page.messages and not happened:
+        return (
+            f"Nothing new within {seconds:g} s. Go on with"
+            f' wait(channel="{given.channel}", after={after}), or with something else.'
+        )
+    text = await page_text(desk, given.channel, page, room - 160, upwards=False) if page.messages else ""
+    last = page.messages[-1].number if page.messages else after
+    lines = [f"Changed: {', '.join(happened)[:60]}."] if happened else []
+    lines += [text] if text else []
+    lines.append(f'Then: wait(channel="{given.channel}", after={last}).')
+    return "\n".join(lines)
+
+
+async def _follow(desk: Desk, topic: str, cursor: str, seconds: float) -> list[str]:
+    """The kinds of what happens next on a topic, within so many seconds; empty if nothing does."""
+    stream = desk.client.stream(topic, cursor)
+    try:
+        async with asyncio.timeout(seconds):
+            async for frame in stream:
+                if frame.kind.startswith(_FOLLOWED):
+                    return [frame.kind]
+    except TimeoutError:
+        pass
+    finally:
+        await stream.aclose()
+    return []
+
+
+def _rows(room: int) -> int:
+    return max(1, min(MCP_PAGE_ROWS_MAX, room // _CHARS_PER_ROW))
