@@ -7,13 +7,16 @@ from ekiden.hub.chores import Chore, Lease
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.limits import (
     CHORE_EXPIRY_EVERY_S,
+    CHORE_LOOK_S,
     CHORE_RETENTION_EVERY_S,
     COMMAND_ANSWERS_KEPT_S,
     LOG_FORGET_ROWS_MAX,
     RETENTION_ROWS_MAX,
     RETENTION_STEPS_MAX,
 )
-from ekiden.log.port import Log, Transaction
+from ekiden.log.port import Log, Reading, Transaction
+from ekiden.relay.leases import end_leases, leases_waiting
+from ekiden.relay.status import expire_statuses, statuses_waiting
 from ekiden.sessions import retention
 
 
@@ -46,12 +49,27 @@ def own_chores(clock: Clock, events_kept_s: float, ended_kept_s: float) -> tuple
         for find in retention.ALL:
             await let_go_of(lease, find, before)
 
-    chores = [Chore("expiry", CHORE_EXPIRY_EVERY_S, expire)]
+    chores = [
+        Chore("expiry", CHORE_EXPIRY_EVERY_S, expire),
+        Chore("times", CHORE_LOOK_S, end_times, waits=times_waiting),
+    ]
     if ended_kept_s:
         chores.append(Chore("ended", CHORE_RETENTION_EVERY_S, let_go))
     if events_kept_s:
         chores.append(Chore("retention", CHORE_RETENTION_EVERY_S, retain))
     return tuple(chores)
+
+
+async def times_waiting(reading: Reading) -> bool:
+    """Whether the time of a status or a lease is over and nobody has told of it."""
+    return await statuses_waiting(reading) or await leases_waiting(reading)
+
+
+async def end_times(lease: Lease) -> None:
+    """Tells of statuses and leases whose time is over."""
+    while await lease.log.ask(lease.team_id, times_waiting):
+        await lease.write(expire_statuses)
+        await lease.write(end_leases)
 
 
 async def let_go_of(lease: Lease, find: retention.Find, before: int) -> None:

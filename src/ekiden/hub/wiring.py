@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 
 from ekiden.access import routes as access_routes
+from ekiden.access import routes_keys as access_keys
 from ekiden.access.gate import AccessGate, open_home
+from ekiden.access.port import Ports as AccessPorts
 from ekiden.hub import telemetry
 from ekiden.hub.app import Hub, Rooms, build
 from ekiden.hub.bus import Bus, new_node_id
@@ -20,12 +22,19 @@ from ekiden.log.port import Log, Transaction
 from ekiden.log.queries import joined, room_queries
 from ekiden.log.sqlite_files import make_private_folder
 from ekiden.log.wakeups_nats import NatsWakeups
+from ekiden.relay import routes_state as relay_state
 from ekiden.sessions import routes as sessions_routes
 from ekiden.sessions import verbs as sessions_verbs
 
 _PRIVATE_FILE = 0o600
-ROOMS = ("ekiden.access", "ekiden.sessions", "ekiden.hub")
-ENDPOINTS = (*access_routes.ENDPOINTS, *sessions_routes.ENDPOINTS)
+ROOMS = ("ekiden.access", "ekiden.sessions", "ekiden.relay", "ekiden.hub")
+_ACCESS_PORTS = AccessPorts()
+ENDPOINTS = (
+    *access_routes.ENDPOINTS,
+    *access_keys.endpoints(_ACCESS_PORTS),
+    *sessions_routes.ENDPOINTS,
+    *relay_state.ENDPOINTS,
+)
 """All places of all rooms."""
 
 
