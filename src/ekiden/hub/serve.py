@@ -189,7 +189,7 @@ async def start_serving(hub: Hub) -> Serving:
         raise
     serving = Serving(hub, _server(hub), listening)
     await serving.ready()
-    hub.listening_at(serving.url)
+    hub.listening_at(serving.url, hub.settings.own_url_at(serving.port))
     return serving
 
 
