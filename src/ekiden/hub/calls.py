@@ -6,6 +6,7 @@ from time import monotonic
 from typing import Any, TypeVar, cast
 
 from ekiden.hub import telemetry
+from ekiden.hub.bells import Bell, Bells
 from ekiden.hub.gate import Gate, Permissions
 from ekiden.hub.live import Live
 from ekiden.hub.metrics import Metrics
@@ -39,6 +40,7 @@ class DoorCall:
     """Who calls, with which rights, and what it may use."""
 
     __slots__ = (
+        "_bells",
         "_command_id",
         "_digest",
         "_gate",
@@ -46,6 +48,7 @@ class DoorCall:
         "_metrics",
         "_writes",
         "actor",
+        "denied",
         "from_loopback",
         "hub",
         "kind",
@@ -63,6 +66,7 @@ class DoorCall:
         live: Live,
         metrics: Metrics,
         gate: Gate,
+        bells: Bells,
         actor: Actor,
         kind: str,
         permissions: Permissions,
@@ -80,18 +84,24 @@ class DoorCall:
         self.parameters = parameters
         self.query = query
         self.from_loopback = from_loopback
+        self.denied = ("", "")
+        """The verb and resource that `may` denied last."""
         self.repeated = False
         """Whether a write of this request was answered from what it answered before."""
         self._live = live
         self._metrics = metrics
         self._gate = gate
+        self._bells = bells
         self._command_id = command_id
         self._digest = digest
         self._writes = 0
 
     def may(self, verb: str, resource: str) -> bool:
         """Whether the caller's key allows `verb` on `resource`."""
-        return self._gate.allows(self.permissions, verb, resource)
+        allowed = self._gate.allows(self.permissions, verb, resource)
+        if not allowed:
+            self.denied = (verb, resource)
+        return allowed
 
     def _command(self, part: str) -> Command | None:
         if not self._command_id:
@@ -129,6 +139,10 @@ class DoorCall:
             return await self._live.hosts.request(
                 host_id, verb, arguments, within_s=within_s, request_id=request_id
             )
+
+    def bell(self, topic: str, *, within_s: float) -> Bell:
+        """A bell for the events of `topic`."""
+        return self._bells.bell(self.team_id, topic, within_s)
 
     def host_here(self, host_id: str) -> bool:
         """Whether the host is connected now."""

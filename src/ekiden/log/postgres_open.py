@@ -6,12 +6,21 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from ekiden.kernel import limits
-from ekiden.kernel.clock import Clock, iso
-from ekiden.kernel.errors import Unavailable
+from ekiden.kernel.clock import Clock, SteadyTime, iso
+from ekiden.kernel.errors import StoreAway, Unavailable
 from ekiden.log.lock import DataLock
 from ekiden.log.migrations import read_migrations, refuse_half_moved
 from ekiden.log.postgres import PostgresLog
-from ekiden.log.postgres_connection import Connection, connect, end, fault_of_database, own, shown, translated
+from ekiden.log.postgres_connection import (
+    Connection,
+    comes_back,
+    connect,
+    end,
+    fault_of_database,
+    own,
+    shown,
+    translated,
+)
 from ekiden.log.postgres_migrations import migrate
 from ekiden.log.wakeups import NotifyWakeups, Wakeups
 
@@ -32,6 +41,8 @@ async def open_postgres(
         meta = {row["name"]: row["value"] for row in await connection.fetch(own("meta"))}
         refuse_half_moved(meta)
         heads = {row["team_id"]: row["head"] for row in await connection.fetch(own("heads"))}
+        steady = SteadyTime(clock)
+        steady.follow(await connection.fetchval(own("now_s")))
         return PostgresLog(
             url,
             log_id=meta["log_id"],
@@ -39,6 +50,7 @@ async def open_postgres(
             heads=heads,
             queries=queries,
             clock=clock,
+            steady=steady,
             wakeups=wakeups or NotifyWakeups(url),
             lock=lock,
         )
@@ -49,7 +61,8 @@ async def prepared(url: str) -> AsyncGenerator[Connection]:
     """A connection for work that takes its time.
 
     Raises:
-        Unavailable: if the database cannot be reached or used; says which, without the password.
+        StoreAway: if the database cannot be reached; says which, without the password.
+        Unavailable: if it cannot be used.
     """
     connection: Connection | None = None
     try:
@@ -59,9 +72,10 @@ async def prepared(url: str) -> AsyncGenerator[Connection]:
         reason = fault_of_database(error, connection)
         if not reason and connection is not None:
             raise translated(error) from error
-        raise Unavailable(
+        away = comes_back(error)
+        raise (StoreAway if away else Unavailable)(
             f"The database {shown(url)} cannot be used: {reason or str(error)}.",
-            hint="Look at its address, user and rights.",
+            hint="Look whether it runs, and at its address." if away else "Look at its address, user and rights.",
             reason=reason or str(error),
         ) from error
     finally:

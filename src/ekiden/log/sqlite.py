@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ekiden.kernel import limits
-from ekiden.kernel.clock import Clock, iso
+from ekiden.kernel.clock import Clock, SteadyTime, iso
 from ekiden.kernel.cursors import Cursor
 from ekiden.kernel.errors import Unavailable
 from ekiden.log.appending import LOG_TABLES, closing, running, too_many
@@ -43,12 +43,16 @@ T = TypeVar("T")
 class SqliteReading:
     """A consistent view; see `log.port.Reading`."""
 
-    __slots__ = ("_connection", "_queries", "seq", "team_id")
+    __slots__ = ("_connection", "_queries", "now", "seq", "steady_ms", "team_id")
 
-    def __init__(self, connection: sqlite3.Connection, queries: Queries, team_id: str) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, queries: Queries, team_id: str, *, now: str, steady_ms: int
+    ) -> None:
         self._connection = connection
         self._queries = queries
         self.team_id = team_id
+        self.now = now
+        self.steady_ms = steady_ms
         self.seq = read_head(connection, team_id)
 
     async def rows(self, query: str, /, **parameters: object) -> list[Row]:
@@ -77,6 +81,7 @@ class SqliteLog:
         self.health = Health()
         self._location = location
         self._clock = clock
+        self._steady = SteadyTime(clock)
         self._lock = lock
         self._queries = Queries(queries)
         self._loop = asyncio.get_running_loop()
@@ -87,6 +92,7 @@ class SqliteLog:
             self._queries,
             frozenset(name for name, text in queries.items() if LOG_TABLES.search(text)),
             clock=clock,
+            steady=self._steady,
             loop=self._loop,
             settle=self._settle,
             turn=self._turn,
@@ -94,6 +100,9 @@ class SqliteLog:
         self._in_flight: dict[tuple[str, str, str], str] = {}
         self._waiting = 0
         self._asking = 0
+        self._written = 0
+        """Commands since the write-ahead log was last taken back while writing goes on."""
+        self._taking_back = False
         self._followers: list[Follower] = []
         self._closing = False
         self._readers: list[sqlite3.Connection] = []
@@ -121,7 +130,8 @@ class SqliteLog:
 
     async def ask(self, team_id: str, question: Question) -> Any:
         def put(connection: sqlite3.Connection) -> Any:
-            return drive(question(SqliteReading(connection, self._queries, team_id)))
+            now, steady_ms = iso(self._clock.now()), self._steady.now_ms()
+            return drive(question(SqliteReading(connection, self._queries, team_id, now=now, steady_ms=steady_ms)))
 
         return await self._read(put)
 
@@ -217,6 +227,9 @@ class SqliteLog:
             self.health = Health()
         if events and self._followers:
             self._tell_followers(events)
+        self._written += len(outcomes)
+        if self._written >= limits.LOG_CHECKPOINT_AHEAD_COMMANDS and not self._taking_back:
+            self._take_back_ahead()
         for outcome in outcomes:
             job = outcome.job
             self._waiting -= 1
@@ -292,6 +305,24 @@ class SqliteLog:
                     connection.execute("ROLLBACK")
         finally:
             self._readers.append(connection)
+
+    def _take_back_ahead(self) -> None:
+        """Moves what is in the write-ahead log into the database beside the writer. Otherwise a commit would do so
+        every now and then, while all who write wait for it; it still does if this does not keep up."""
+        self._written = 0
+        if self._location is None or self._closing:
+            return
+
+        def take_back(connection: sqlite3.Connection) -> None:
+            # What is wrong with the disk is the writer's to find and to tell.
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+        def done(_: object) -> None:
+            self._taking_back = False
+
+        self._taking_back = True
+        self._loop.run_in_executor(self._pool, self._look, take_back, False).add_done_callback(done)
 
     def _take_back_wal(self, connection: sqlite3.Connection) -> None:
         """Moves what is in the write-ahead log into the database, as far as readers let it."""
