@@ -157,7 +157,8 @@ class Follower:
                 self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # the relay was first
-        self._connection.close()
+        if self.status != http.client.OK:
+            self._connection.close()
 
     def _read(self) -> None:
         data: list[str] = []
@@ -174,5 +175,7 @@ class Follower:
                     data, cursor = [], ""
         except (OSError, ValueError, http.client.HTTPException):
             pass  # a cut stream is an ended one
+        # Closed by who reads: a connection that is closed under a reading thread breaks it.
+        self._connection.close()
         self.ended.set()
         self._frames.put({})

@@ -4,7 +4,8 @@ import { html, useState } from "../lib.js";
 import { ask, get, place, remove } from "../door.js";
 import { LAGGARDS_PAGE } from "../state/limits.js";
 import { me } from "../state/live.js";
-import { talk } from "../state/channels.js";
+import { mentions, talk } from "../state/channels.js";
+import { isOpen } from "../state/inbox.js";
 import { preparedEdit } from "../state/member.js";
 import { address } from "../state/route.js";
 import { known, t } from "../words/index.js";
@@ -29,7 +30,7 @@ export function MessageView({ message, thread, onAnswer }) {
     <div class="row wrap">
       <span class="title"><${Text} of=${message.sender} /></span>
       <span class=${`pill authority-${message.authority}`}>${said("authority", message.authority)}</span>
-      ${message.asks ? html`<span class="pill need">${said("asks", message.asks)}</span>` : null}
+      ${message.asks ? html`<span class=${`pill ${waits(message) ? "need" : ""}`}>${said("asks", message.asks)}</span>` : null}
       ${message.suspect ? html`<span class="pill need">${t("message.suspect")}</span>` : null}
       <small class="soft"><${Ago} at=${message.at} />${message.edited_at ? html` · ${t("message.edited")}` : null}${signed(message)}</small>
     </div>
@@ -37,7 +38,7 @@ export function MessageView({ message, thread, onAnswer }) {
     <${Body} message=${message} />
     ${(message.attachments ?? []).map((/** @type {any} */ file) => html`<p class="small soft">${t("message.file")} <${Text} of=${file.name || file.sha256.slice(0, 12)} /></p>`)}
     <div class="row wrap tools">
-      ${thread ? null : html`<a class="quiet-link small" href=${address("channel", channel.name, { thread: message.message_id })}>${
+      ${thread ? null : html`<a href=${address("channel", channel.name, { thread: message.message_id })}>${
         started?.replies ? t("message.replies", { count: started.replies }) : t("message.thread")}</a>`}
       ${started?.state === "done" ? html`<span class="pill run">${t("thread_state.done")}</span>` : null}
       ${started?.stopped ? html`<span class="pill">${said("why", started.stopped)}</span>` : null}
@@ -48,6 +49,9 @@ export function MessageView({ message, thread, onAnswer }) {
     </div>
   </article>`;
 }
+
+/** Whether it asks this person, who has not answered. @param {any} message */
+const waits = (message) => isOpen(mentions.value.get(message.message_id)?.delivery ?? { state: "none" });
 
 /** @param {any} message */
 function signed(message) {

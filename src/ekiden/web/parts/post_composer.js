@@ -55,7 +55,7 @@ export function PostComposer({ thread, answering, onSent }) {
     ${answering ? html`<p class="standing soft small">${t("post.answering")} <${Text} of=${answering.sender} /> <button type="button" class="link" onClick=${onSent}>${t("do.cancel")}</button></p>` : null}
     <${Reached} />
     ${offered.length ? html`<div class="chips" role="group" aria-label=${t("post.names")}>
-      ${offered.map((name) => html`<button type="button" class="chip" onClick=${() => { write(text.replace(/@\S*$/, `@${name} `)); field.current?.focus(); }}>@<${Text} of=${name} /></button>`)}</div>` : null}
+      ${offered.map((name) => html`<button type="button" class="chip" onClick=${() => { write(text.replace(/@\S*$/, `${called(name)} `)); field.current?.focus(); }}>@<${Text} of=${name} /></button>`)}</div>` : null}
     <div class="composer-row">
       <textarea ref=${field} rows="1" value=${text} aria-label=${t("post.label")} placeholder=${t(thread ? "post.in_thread" : "post.label")} dir="auto"
         onInput=${(/** @type {any} */ event) => write(event.target.value)} onKeyDown=${keys}></textarea>
@@ -65,6 +65,9 @@ export function PostComposer({ thread, answering, onSent }) {
       <option value="">${t("asks.nothing")}</option><option value="ack">${t("asks.ack")}</option><option value="answer">${t("asks.answer")}</option></select></label>` : null}
   </form>`;
 }
+
+/** How a name is called: one with other signs than letters, digits, dots and dashes stands in quotes. @param {string} name */
+const called = (name) => (/^[\p{L}\p{N}_.-]+$/u.test(name) ? `@${name}` : `@"${name}"`);
 
 /** Members whose name begins with what stands after the last @. @param {string} text */
 function namesFor(text) {
