@@ -51,7 +51,13 @@ def _row(channel: Channel) -> tuple[str, ...]:
         if on
     ]
     unread = f"{channel.unread} unread" if channel.unread else ""
-    return (line_of(channel.name), unread, ", ".join(marks), f"{channel.members} members", line_of(channel.topic))
+    return (
+        line_of(channel.name),
+        unread,
+        ", ".join(marks),
+        f"{channel.members} member{'s' * (channel.members != 1)}",
+        line_of(channel.topic),
+    )
 
 
 def make(client: PlainClient, screen: Screen, options: argparse.Namespace) -> int:
