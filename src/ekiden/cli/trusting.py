@@ -8,7 +8,7 @@ from ekiden.cli.session_list import age_of
 from ekiden.client.identity import member_folder
 from ekiden.client.member import Member
 from ekiden.client.pins import Pins
-from ekiden.client.standing import Me
+from ekiden.client.standing import Here, Me
 from ekiden.crypto import keys
 from ekiden.crypto.chain import HubKey
 from ekiden.crypto.directory import MemberKey, Trust
@@ -33,7 +33,7 @@ async def trust(member: Member, screen: Screen, options: argparse.Namespace) -> 
     names = {key.principal_id: key.name or key.principal_id for key in known.values()}
     if not options.name:
         for principal in names:
-            _print_keys(screen, here.pins, principal, names[principal], options)
+            _print_keys(screen, here, principal, names[principal], options)
         if not options.json:
             screen.say(screen.style(f"hub key {here.pins.hub_key}", "dim"))
         here.pins.save()
@@ -45,7 +45,7 @@ async def trust(member: Member, screen: Screen, options: argparse.Namespace) -> 
             raise Invalid(f"{names[principal]} has no such member key.")
         here.pins.accept(options.accept)
         here.pins.save()
-    _print_keys(screen, here.pins, principal, names[principal], options)
+    _print_keys(screen, here, principal, names[principal], options)
     here.pins.save()
     if options.json or options.accept or principal == here.me.principal_id:
         return 0
@@ -57,16 +57,17 @@ async def trust(member: Member, screen: Screen, options: argparse.Namespace) -> 
     return 0
 
 
-def _print_keys(screen: Screen, pins: Pins, principal: str, name: str, options: argparse.Namespace) -> None:
-    judged = pins.judged(principal)
+def _print_keys(screen: Screen, here: Here, principal: str, name: str, options: argparse.Namespace) -> None:
+    judged = here.pins.judged(principal)
     if not options.json:
         screen.say(screen.style(line_of(name), "bold"))
-    for key in pins.directory.of(principal, live=False):
+    for key in here.pins.directory.of(principal, live=False):
         found = judged[key.public.member_key_id]
         if options.json:
             screen.data(_data(key, found))
         else:
-            words = screen.style(_WORDS[found], *_STYLES.get(found, ()))
+            own = key.public == here.keys.public
+            words = "this computer's own" if own else screen.style(_WORDS[found], *_STYLES.get(found, ()))
             screen.say(f"  {key.public.fingerprint}  {line_of(key.label)}  {age_of(key.added_at)}  {words}")
 
 

@@ -6,7 +6,7 @@ this computer's member key, and sealed in an encrypted channel.
 examples:
   ekiden status build
   ekiden status build get tests.main
-  ekiden status build set tests.main '{"ok": true}' --commit 4f2c1e --if-version 7
+  ekiden status build set tests.main '{"ok": true}' --commit 4f2c1e7 --if-version 7
   ekiden status build clear tests.main
   ekiden status build history tests.main
   ekiden status build rules rules.json
