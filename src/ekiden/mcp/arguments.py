@@ -48,7 +48,7 @@ class SearchArguments(Arguments, frozen=True):
 
 class WaitArguments(Arguments, frozen=True):
     channel: str = ""
-    after: int | None = None
+    after: str = ""
     seconds: int | None = None
 
 

@@ -96,7 +96,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
     _tool(
         "wait",
         "Wait (at most 50 seconds) until you are mentioned, or something new is in a channel",
-        {"channel": _TEXT, "after": _COUNT, "seconds": _COUNT, "budget": _COUNT},
+        {"channel": _TEXT, "after": _TEXT, "seconds": _COUNT, "budget": _COUNT},
         reads=True,
     ),
     _tool(

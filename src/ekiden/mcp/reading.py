@@ -276,42 +276,50 @@ async def search(desk: Desk, given: SearchArguments) -> str:
 
 
 async def wait(desk: Desk, given: WaitArguments) -> str:
-    """Waits for a mention of the agent, or for anything new in a channel."""
+    """Waits for a mention of the agent, or for anything new in a channel. The answer says how to wait on."""
     room = room_of(given.budget)
-    seconds = MCP_WAIT_S_DEFAULT if given.seconds is None else given.seconds
+    seconds = int(MCP_WAIT_S_DEFAULT) if given.seconds is None else given.seconds
     if not 0 <= seconds <= MCP_WAIT_S_MAX:
         raise Invalid(f"Waits 0 to {MCP_WAIT_S_MAX:g} seconds, not {seconds}.", hint="Call wait again to go on.")
-    if not given.channel:
-        found = await desk.client.get("/v1/mentions/wait", type=Mentions, seconds=str(seconds))
-        if not found.mentions:
-            return f"Nobody mentioned you within {seconds:g} s. Call wait again, or go on with something else."
-        return await _inbox_text(desk, found, "", room)
-    return await _wait_in_channel(desk, given, seconds, room)
+    if given.channel:
+        return await _wait_in_channel(desk, given, seconds, room)
+    found = await desk.client.get(
+        "/v1/mentions/wait", type=Mentions, seconds=seconds, after=given.after, limit=_rows(room)
+    )
+    then = f'Then: wait(after="{found.cursor}").' if found.cursor else "Then: wait()."
+    if not found.mentions:
+        return f"Nobody mentioned you within {seconds} s. {then}"
+    return f"{await _inbox_text(desk, found, '', room - len(then) - 1)}\n{then}"
 
 
-async def _wait_in_channel(desk: Desk, given: WaitArguments, seconds: float, room: int) -> str:
+async def _wait_in_channel(desk: Desk, given: WaitArguments, seconds: int, room: int) -> str:
     path = channel_path(given.channel)
     channel = await desk.client.get(path, type=Channel)
-    after = channel.last_number if given.after is None else given.after
+    after = _number(given.after) if given.after else channel.last_number
     page = await desk.client.get(f"{path}/messages", type=Messages, after=after, limit=_rows(room))
     happened: list[str] = []
     if not page.messages:
         happened = await _follow(desk, channel.resource, page.cursor, seconds)
         page = await desk.client.get(f"{path}/messages", type=Messages, after=after, limit=_rows(room))
-    if not page.messages and not happened:
-        return (
-            f"Nothing new within {seconds:g} s. Go on with"
-            f' wait(channel="{given.channel}", after={after}), or with something else.'
-        )
-    text = await page_text(desk, given.channel, page, room - 160, upwards=False) if page.messages else ""
     last = page.messages[-1].number if page.messages else after
+    then = f'Then: wait(channel="{given.channel}", after={last}).'
+    if not page.messages and not happened:
+        return f"Nothing new within {seconds} s. {then}"
     lines = [f"Changed: {', '.join(happened)[:60]}."] if happened else []
-    lines += [text] if text else []
-    lines.append(f'Then: wait(channel="{given.channel}", after={last}).')
-    return "\n".join(lines)
+    if page.messages:
+        kept = room - len(then) - 1 - sum(len(line) + 1 for line in lines)
+        lines.append(await page_text(desk, given.channel, page, kept, upwards=False))
+    return "\n".join((*lines, then))
 
 
-async def _follow(desk: Desk, topic: str, cursor: str, seconds: float) -> list[str]:
+def _number(text: str) -> int:
+    number = text.removeprefix("#")
+    if not (number.isascii() and number.isdigit() and len(number) < 16):
+        raise Invalid("In a channel, after is the number of a message.", hint="wait(channel=…, after=12)")
+    return int(number)
+
+
+async def _follow(desk: Desk, topic: str, cursor: str, seconds: int) -> list[str]:
     """The kinds of what happens next on a topic, within so many seconds; empty if nothing does."""
     stream = desk.client.stream(topic, cursor)
     try:
