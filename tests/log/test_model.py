@@ -10,11 +10,12 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.log.conftest import ENGINES, QUERIES, WHO
+from tests.log.conftest import ENGINES, QUERIES, WHO, Engine
 
 from ekiden.kernel.errors import CommandReused, Conflict
 from ekiden.log.port import Command
 from ekiden.testing.clock import StillClock
+from twins import Twins, seeded
 
 assert QUERIES
 
@@ -34,6 +35,31 @@ COMMANDS = st.one_of(st.none(), st.tuples(st.sampled_from("cde"), st.sampled_fro
 WRITES = st.tuples(TEAMS, STEPS, st.booleans(), COMMANDS)
 
 
+class TwinLogs(Twins):
+    """A log on SQLite and one on Postgres; what each tells its followers is theirs to compare."""
+
+    def follow(self, follower):
+        one, other = self.pair
+        one.follow(follower)
+        self.heard = {"one": [], "other": []}
+        one.follow(lambda team, events: self.heard["one"].extend((team, event) for event in events))
+        other.follow(lambda team, events: self.heard["other"].extend((team, event) for event in events))
+
+    async def close(self):
+        for log in self.pair:
+            await log.close()
+
+
+def both_engines(folder, clock):
+    """An engine that is two, side by side."""
+    one, other = (ENGINES[name](folder, clock) for name in ("file", "postgres"))
+
+    async def open_both():
+        return TwinLogs(await one.open(), await other.open())
+
+    return Engine("both", True, True, False, open_both, clock)
+
+
 class Model:
     """What a log should hold."""
 
@@ -45,15 +71,15 @@ class Model:
 
 
 class LogMachine(RuleBasedStateMachine):
-    """`engine_name` is set by the subclass for each engine."""
+    """`make_engine` is set by the subclass for each engine."""
 
-    engine_name = "memory"
+    make_engine = staticmethod(ENGINES["memory"])
 
     def __init__(self):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.folder = Path(tempfile.mkdtemp(prefix="ekiden-model-"))
-        self.engine = ENGINES[self.engine_name](self.folder, StillClock())
+        self.engine = self.make_engine(self.folder, StillClock())
         self.model = Model()
         self.heard = {"tem_1": [], "tem_2": []}
         self.heard_from = {"tem_1": 0, "tem_2": 0}
@@ -195,9 +221,27 @@ class LogMachine(RuleBasedStateMachine):
                 assert (row["value"] if row else None) == self.model.table.get(f"{team}.{name}")
 
 
-@pytest.mark.parametrize("name", sorted(ENGINES))
+class BothEnginesMachine(LogMachine):
+    """SQLite and Postgres are told the same, and every answer, refusal, event and page is compared directly."""
+
+    make_engine = staticmethod(both_engines)
+
+    @invariant()
+    def both_tell_the_same(self):
+        """Teams do not wait for each other: only each team's own order is theirs."""
+        if not hasattr(self, "log"):
+            return
+        for team in self.model.events:
+            one, other = ([event for of, event in told if of == team] for told in self.log.heard.values())
+            assert one == other
+        assert self.log.compared
+
+
+@pytest.mark.parametrize("name", ["file", "memory", "both"])
 def test_the_log_does_what_the_model_does(name):
-    machine = type(f"LogMachineOn{name.title()}", (LogMachine,), {"engine_name": name})
-    case = machine.TestCase
-    case.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
-    case("runTest").runTest()
+    """On Postgres beside SQLite, so that the two are compared with each other as well."""
+    make = {"make_engine": staticmethod(ENGINES[name])} if name in ENGINES else {}
+    base = LogMachine if make else BothEnginesMachine
+    case = type(f"LogMachineOn{name.title()}", (base,), make).TestCase
+    case.settings = settings(max_examples=40 if make else 20, stateful_step_count=20, deadline=None)
+    seeded(case)("runTest").runTest()

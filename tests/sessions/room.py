@@ -25,6 +25,7 @@ from ekiden.sessions.wire import (
     FeedSession,
     Host,
     HostReport,
+    Hosts,
     Inbox,
     InterruptAsked,
     Message,
@@ -41,6 +42,7 @@ from ekiden.sessions.wire import (
 )
 from ekiden.testing.clock import StillClock
 from ekiden.transcript.items import Item, ItemKind, Role, Source, Text
+from twins import Twins
 
 TEAM = "tem_00000000000000000001"
 PHONE = Actor("pri_phone", "key_phone", "Phone")
@@ -58,10 +60,10 @@ def message_item(item_id: str, text: str, role: Role = Role.ASSISTANT) -> Item:
 class Room:
     """The room as its callers use it: each method is one write or one question."""
 
-    def __init__(self, log: Log, clock: StillClock) -> None:
+    def __init__(self, log: Log, clock: StillClock, host_id: str = "") -> None:
         self.log = log
         self.clock = clock
-        self.host_id = new_id(Prefix.HOST)
+        self.host_id = host_id or new_id(Prefix.HOST)
         self.passed: list[FeedGrew | FeedGrown] = []
 
     async def write(self, verb: Callable[[Any], Awaitable[object]], kind: type[Any]) -> Any:
@@ -191,6 +193,12 @@ class Room:
             lambda reading: views.work_of_host(reading, host_id or self.host_id, log_id=self.log.log_id),
         )
 
+    async def hosts(self) -> Hosts:
+        """All computers."""
+        return await self.log.ask(
+            TEAM, lambda reading: views.list_hosts(reading, log_id=self.log.log_id, may_see=lambda _: True)
+        )
+
     async def inbox(self) -> Inbox:
         """What waits for a person who may see all."""
         return await self.log.ask(
@@ -211,18 +219,27 @@ class Room:
 
 
 @asynccontextmanager
-async def open_room(place: Path | str, clock: Clock | None = None) -> AsyncIterator[Room]:
+async def open_room(place: Path | str, clock: Clock | None = None, host_id: str = "") -> AsyncIterator[Room]:
     """A room on a log in a folder or at a place of `open_log`'s, with its host connected; opening the same again
     finds what is there."""
     still = clock if isinstance(clock, StillClock) else StillClock()
     location = str(place / "ekiden.db") if isinstance(place, Path) else place
     log = await open_log(location, clock=still, queries=room_queries("ekiden.sessions"))
     try:
-        room = Room(log, still)
+        room = Room(log, still, host_id)
         await room.arrive()
         yield room
     finally:
         await log.close()
+
+
+@asynccontextmanager
+async def open_twin_rooms(folder: Path, url: str) -> AsyncIterator[Any]:
+    """A room on SQLite and one on Postgres as one (`Twins`), at one time, with one host, under one log's name."""
+    clock, host_id = StillClock(), new_id(Prefix.HOST)
+    async with open_room(folder, clock, host_id) as one, open_room(url, clock, host_id) as other:
+        other.log.log_id = one.log.log_id
+        yield Twins(one, other)
 
 
 class Follower:

@@ -24,7 +24,8 @@ from ekiden.sessions.wire import (
     SessionState,
 )
 from postgres_server import fresh_database
-from sessions.room import DESK, PHONE, Follower, Room, open_room, shown_of
+from sessions.room import DESK, PHONE, Follower, Room, open_room, open_twin_rooms, shown_of
+from twins import Twins, seeded
 
 _which = st.integers(0, 3)
 _ENDS = ("settled", "withdrawn")
@@ -39,7 +40,14 @@ class SessionMachine(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.folder = TemporaryDirectory()
-        self.context = open_room(Path(self.folder.name) if self.engine == "sqlite" else fresh_database())
+        folder = Path(self.folder.name)
+        match self.engine:
+            case "sqlite":
+                self.context = open_room(folder)
+            case "postgres":
+                self.context = open_room(fresh_database())
+            case _:
+                self.context = open_twin_rooms(folder, fresh_database())
         self.room: Room = self.runner.run(self.context.__aenter__())
         self.approvals: dict[str, str] = {}
         self.winners: dict[str, tuple[str, str]] = {}
@@ -179,7 +187,8 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(by=st.sampled_from([PHONE, DESK]))
     def person_sends(self, by: object) -> None:
         try:
-            sent = self.runner.run(self.room.send(self.session_id, "hello", by))  # type: ignore[arg-type]
+            message_id = new_id(Prefix.MESSAGE)
+            sent = self.runner.run(self.room.send(self.session_id, "hello", by, message_id))  # type: ignore[arg-type]
         except Conflict:
             assert self.gone
             return
@@ -274,11 +283,87 @@ TestSessionMachine = SessionMachine.TestCase
 TestSessionMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
-class PostgresSessionMachine(SessionMachine):
-    """The same on Postgres."""
-
-    engine = "postgres"
+_words = st.text(st.sampled_from("aAbBzZ019 %_\\/-.'\"\0\u00e9\u00c9\u00df\u0130\u4e16\U0001f600"), max_size=12)
+_projects = st.sampled_from(["", "/home/a", "/home/A", "/home/a b", "/home/\u00e9"])
 
 
-TestPostgresSessionMachine = PostgresSessionMachine.TestCase
-TestPostgresSessionMachine.settings = settings(max_examples=8, stateful_step_count=30, deadline=None)
+class BothEnginesMachine(SessionMachine):
+    """The same on SQLite and Postgres side by side: besides the model, the two are compared with each other in
+    every answer, refusal, event and page."""
+
+    engine = "both"
+    room: Twins  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: dict[str, tuple[str, str]] = {}
+
+    @rule(
+        number=st.integers(0, 9),
+        title=_words,
+        project=_projects,
+        vendor=st.sampled_from(["demo", "claude"]),
+        state=st.sampled_from(list(SessionState)),
+        minute=st.integers(0, 3),
+    )
+    def host_reports_another(
+        self, number: int, title: str, project: str, vendor: str, state: SessionState, minute: int
+    ) -> None:
+        report = self.room.report(
+            f"other {number}",
+            vendor=vendor,
+            title=title,
+            project=project,
+            state=state,
+            updated_at=f"2026-01-01T00:0{minute}:00Z",
+        )
+        assert not self._tell(FeedSession(report))
+        self.others[report.session_id] = (vendor, project)
+
+    @rule(
+        limit=st.integers(1, 4),
+        vendor=st.sampled_from(["", "demo", "claude"]),
+        project=_projects,
+        text=_words,
+        state=st.sampled_from(["", *SessionState]),
+    )
+    def device_pages(self, limit: int, vendor: str, project: str, text: str, state: str) -> None:
+        filters = {"vendor": vendor, "project": project, "state": state, "text": text}
+        found, after = [], ""
+        while True:
+            page = self.runner.run(self.room.page(after, limit, **filters))
+            found += [session.report.session_id for session in page.sessions]
+            after = page.next
+            if not after:
+                break
+        assert len(set(found)) == len(found) == page.total
+        if not (state or text):
+            known = {self.session_id: ("demo", ""), **self.others}
+            expected = {
+                session_id
+                for session_id, (of_vendor, of_project) in known.items()
+                if vendor in ("", of_vendor) and project in ("", of_project)
+            }
+            assert set(found) == expected
+
+    @rule(name=st.sampled_from(["b", "B", "a", "\u00e9", "\u4e16"]), number=st.integers(0, 2))
+    def another_host_comes(self, name: str, number: int) -> None:
+        self.runner.run(self.room.arrive(f"hst_{number:020}", name))
+
+    @rule()
+    def device_looks_around(self) -> None:
+        self.runner.run(self.room.inbox())
+        self.runner.run(self.room.work())
+        self.runner.run(self.room.hosts())
+
+    def teardown(self) -> None:
+        """All events once more, from the beginning."""
+        try:
+            self.runner.run(self.room.events())
+            assert self.room.compared
+        finally:
+            super().teardown()
+
+
+BothEnginesMachine.TestCase.settings = settings(max_examples=12, stateful_step_count=40, deadline=None)
+TestBothEnginesMachine = seeded(BothEnginesMachine.TestCase)

@@ -209,6 +209,34 @@ async def test_carrying_on_again_with_the_same_command_asks_the_host_under_the_s
     assert next(arguments for verb, arguments in host.asked if verb == "start") == start
 
 
+async def test_who_carries_a_session_on_stands_in_the_audit_trail(house: House, host: ScriptedHost) -> None:
+    """Each verb once, however often its command is sent, and whether or not the computer could do it."""
+    phone = await house.device("Phone")
+    session_id = await host.session()
+    verbs = ("continue", "release", "fork", "quote", "start")
+    host.answers = dict.fromkeys(verbs, lambda _: Carried(session_id=session_id, verb="x"))
+    host.answers["fork"] = VendorFailed("It said no.", vendor="demo", exit_code=1, said="no")
+    secret = "what is said stays out of the trail"
+    for verb in verbs:
+        path = "/v1/sessions" if verb == "start" else f"/v1/sessions/{session_id}/{verb}"
+        body = {
+            "quote": {"vendor": "demo", "message": secret},
+            "start": {"host_id": host.host_id, "vendor": "demo", "cwd": "/tmp", "message": secret},
+        }.get(verb)
+        for _ in range(2):
+            try:
+                await phone.post(path, body, command_id=f"one {verb}")
+            except VendorFailed:
+                assert verb == "fork"
+    audit = await house.owner.get("/v1/audit")
+    asked = [line for line in reversed(audit["lines"]) if line["kind"] == "session.asked"]
+    assert [line["body"]["verb"] for line in asked] == list(verbs)
+    assert {line["actor"]["name"] for line in asked} == {"Phone"}
+    assert [line["body"]["session_id"] for line in asked] == [*[session_id] * 4, ""]
+    assert {line["body"]["host_id"] for line in asked} == {host.host_id}
+    assert secret not in str(audit)
+
+
 async def test_a_message_goes_to_the_host_and_back(house: House, host: ScriptedHost) -> None:
     """Sent on one device, it is on the host's stream and in its work; cancelled on another, it is in neither."""
     phone, desk = await house.device("Phone"), await house.device("Desk")

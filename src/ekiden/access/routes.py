@@ -488,7 +488,7 @@ ENDPOINTS = (
         "GET",
         "/v1/audit",
         read_audit,
-        "Rights changed and requests refused",
+        "Rights changed, requests refused, sessions carried on",
         answer=Audit,
         need=_ADMIN,
         query=(("before", "a cursor: lines older than it"), ("limit", "how many lines at most")),

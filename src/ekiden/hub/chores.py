@@ -55,11 +55,13 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Chore:
-    """Something to be done every `every_s` seconds."""
+    """Something to be done every `every_s` seconds; with `waits`, only when that finds something to do, so that
+    nothing is written otherwise."""
 
     name: str
     every_s: float
     run: Callable[[Lease], Awaitable[None]]
+    waits: Callable[[Reading], Awaitable[bool]] | None = None
 
 
 @dataclass(slots=True)
@@ -106,6 +108,8 @@ class Chores:
         return int(self.clock.now() * _MS_PER_S)
 
     async def _do(self, chore: Chore) -> None:
+        if chore.waits is not None and not await self.log.ask(self.team_id, chore.waits):
+            return
         lease = await self._take(chore)
         if lease is None:
             return

@@ -28,6 +28,8 @@ class Settings:
     """What several nodes tell each other through, instead of the database's NOTIFY."""
     events_kept_s: float = 0.0
     """How long events are held; 0 for ever."""
+    ended_kept_s: float = 90 * _DAY_S
+    """How long turns, approvals and messages that have ended are held whole (`sessions.retention`); 0 for ever."""
     drain_s: float = 0.0
     """How long a node that ends says so on `/readyz` before it closes streams."""
 
@@ -60,7 +62,8 @@ class Settings:
         return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
     def told_by(self, environment: Mapping[str, str]) -> "Settings":
-        """With what the environment says: `EKIDEN_NATS_URL`, `EKIDEN_EVENTS_KEPT_DAYS`, `EKIDEN_DRAIN_S`.
+        """With what the environment says: `EKIDEN_NATS_URL`, `EKIDEN_EVENTS_KEPT_DAYS`,
+        `EKIDEN_ENDED_KEPT_DAYS`, `EKIDEN_DRAIN_S`.
 
         Raises:
             Invalid: for a number that is none.
@@ -69,6 +72,7 @@ class Settings:
             self,
             nats_url=environment.get("EKIDEN_NATS_URL", self.nats_url),
             events_kept_s=_number(environment, "EKIDEN_EVENTS_KEPT_DAYS", self.events_kept_s / _DAY_S) * _DAY_S,
+            ended_kept_s=_number(environment, "EKIDEN_ENDED_KEPT_DAYS", self.ended_kept_s / _DAY_S) * _DAY_S,
             drain_s=_number(environment, "EKIDEN_DRAIN_S", self.drain_s),
         )
 

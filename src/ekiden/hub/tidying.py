@@ -7,11 +7,17 @@ from ekiden.hub.chores import Chore, Lease
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.limits import (
     CHORE_EXPIRY_EVERY_S,
+    CHORE_LOOK_S,
     CHORE_RETENTION_EVERY_S,
     COMMAND_ANSWERS_KEPT_S,
     LOG_FORGET_ROWS_MAX,
+    RETENTION_ROWS_MAX,
+    RETENTION_STEPS_MAX,
 )
-from ekiden.log.port import Log, Transaction
+from ekiden.log.port import Log, Reading, Transaction
+from ekiden.relay.leases import end_leases, leases_waiting
+from ekiden.relay.status import expire_statuses, statuses_waiting
+from ekiden.sessions import retention
 
 
 class _Forgets(Protocol):
@@ -20,8 +26,9 @@ class _Forgets(Protocol):
     async def forget(self, team_id: str, before: int) -> int: ...
 
 
-def own_chores(clock: Clock, events_kept_s: float) -> tuple[Chore, ...]:
-    """What this hub has to have done. `events_kept_s` is how long events are held; 0 for ever."""
+def own_chores(clock: Clock, events_kept_s: float, ended_kept_s: float) -> tuple[Chore, ...]:
+    """What this hub has to have done. `events_kept_s` is how long events are held, `ended_kept_s` how long turns,
+    approvals and messages that have ended are held whole; 0 for ever."""
 
     async def expire(lease: Lease) -> None:
         await lease.write(access_verbs.end_old_pairings)
@@ -37,10 +44,43 @@ def own_chores(clock: Clock, events_kept_s: float) -> tuple[Chore, ...]:
         await lease.write(_nothing)  # the lease still holds
         await cast("_Forgets", lease.log).forget(lease.team_id, before)
 
-    chores = [Chore("expiry", CHORE_EXPIRY_EVERY_S, expire)]
+    async def let_go(lease: Lease) -> None:
+        before = await first_since(lease.log, lease.team_id, iso(clock.now() - ended_kept_s))
+        for find in retention.ALL:
+            await let_go_of(lease, find, before)
+
+    chores = [
+        Chore("expiry", CHORE_EXPIRY_EVERY_S, expire),
+        Chore("times", CHORE_LOOK_S, end_times, waits=times_waiting),
+    ]
+    if ended_kept_s:
+        chores.append(Chore("ended", CHORE_RETENTION_EVERY_S, let_go))
     if events_kept_s:
         chores.append(Chore("retention", CHORE_RETENTION_EVERY_S, retain))
     return tuple(chores)
+
+
+async def times_waiting(reading: Reading) -> bool:
+    """Whether the time of a status or a lease is over and nobody has told of it."""
+    return await statuses_waiting(reading) or await leases_waiting(reading)
+
+
+async def end_times(lease: Lease) -> None:
+    """Tells of statuses and leases whose time is over."""
+    while await lease.log.ask(lease.team_id, times_waiting):
+        await lease.write(expire_statuses)
+        await lease.write(end_leases)
+
+
+async def let_go_of(lease: Lease, find: retention.Find, before: int) -> None:
+    """Lets go of what ended before an event, a few rows to a transaction; what is over the bound waits for the
+    next time."""
+    for _ in range(RETENTION_STEPS_MAX):
+        count, step = await lease.log.ask(lease.team_id, lambda reading: find(reading, before))
+        if count:
+            await lease.write(step)
+        if count < RETENTION_ROWS_MAX:
+            break
 
 
 async def first_since(log: Log, team_id: str, since: str) -> int:

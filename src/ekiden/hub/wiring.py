@@ -20,12 +20,13 @@ from ekiden.log.port import Log, Transaction
 from ekiden.log.queries import joined, room_queries
 from ekiden.log.sqlite_files import make_private_folder
 from ekiden.log.wakeups_nats import NatsWakeups
+from ekiden.relay import routes_state as relay_state
 from ekiden.sessions import routes as sessions_routes
 from ekiden.sessions import verbs as sessions_verbs
 
 _PRIVATE_FILE = 0o600
-ROOMS = ("ekiden.access", "ekiden.sessions", "ekiden.hub")
-ENDPOINTS = (*access_routes.ENDPOINTS, *sessions_routes.ENDPOINTS)
+ROOMS = ("ekiden.access", "ekiden.sessions", "ekiden.relay", "ekiden.hub")
+ENDPOINTS = (*access_routes.ENDPOINTS, *sessions_routes.ENDPOINTS, *relay_state.ENDPOINTS)
 """All places of all rooms."""
 
 
@@ -76,7 +77,9 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         pages=own_pages(),
         announce=log.announce,
         bus=bus,
-        chores=Chores(log, team_id, owner, clock, own_chores(clock, settings.events_kept_s)),
+        chores=Chores(
+            log, team_id, owner, clock, own_chores(clock, settings.events_kept_s, settings.ended_kept_s)
+        ),
     )
     return build(settings, log, clock, rooms)
 

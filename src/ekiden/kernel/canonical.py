@@ -107,7 +107,7 @@ def _text(text: str) -> bytes:
 def _number(number: float) -> bytes:
     """ECMAScript's Number::toString, which writes the shortest digits that read back the same, as `repr` finds
     them."""
-    if not math.isfinite(number) or abs(number) > _SAFE_MAX:
+    if abs(number) > _SAFE_MAX or not math.isfinite(number):
         raise Invalid("A number in what is signed is beyond what every program reads alike.", max=_SAFE_MAX)
     if isinstance(number, int) or number.is_integer():
         return b"%d" % int(number)

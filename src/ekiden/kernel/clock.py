@@ -20,6 +20,10 @@ class Clock(Protocol):
         """Seconds that never run backwards, for durations and deadlines."""
         ...
 
+    def steady(self) -> float:
+        """Seconds that neither step with the wall clock nor stand still while the machine sleeps, for locks."""
+        ...
+
 
 class SystemClock:
     """The machine's own clock."""
@@ -29,6 +33,32 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()
+
+    def steady(self) -> float:
+        return time.clock_gettime(_STEADY) if _STEADY is not None else time.monotonic()
+
+
+_STEADY: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+"""Linux counts sleep in CLOCK_BOOTTIME only, macOS in CLOCK_MONOTONIC, Windows in its one counter."""
+
+
+class SteadyTime:
+    """Milliseconds since the epoch that go on evenly through steps and sleep: the wall clock's reading when this
+    was made (or what another clock said that it follows), and what has passed since."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.now() - clock.steady()
+
+    def follow(self, other_now: float) -> None:
+        """Goes on from what another machine's clock says at this moment, in seconds since the epoch. A clock that
+        is moved by hand follows none."""
+        if isinstance(self._clock, SystemClock):
+            self._began = other_now - self._clock.steady()
+
+    def now_ms(self) -> int:
+        """The time now."""
+        return int((self._began + self._clock.steady()) * 1_000)
 
 
 def iso(seconds: float) -> str:

@@ -88,6 +88,16 @@ class Reading(Protocol):
         """The log's head in this view."""
         ...
 
+    @property
+    def now(self) -> str:
+        """RFC 3339, from the log's own clock. In a transaction it is read once."""
+        ...
+
+    @property
+    def steady_ms(self) -> int:
+        """Milliseconds since the epoch of a clock that does not step: the same for all nodes. For locks."""
+        ...
+
     async def rows(self, query: str, /, **parameters: object) -> list[Row]: ...
 
     async def row(self, query: str, /, **parameters: object) -> Row | None:
@@ -97,11 +107,6 @@ class Reading(Protocol):
 
 class Transaction(Reading, Protocol):
     """A reading that also writes."""
-
-    @property
-    def now(self) -> str:
-        """RFC 3339, read once per command from the engine's clock."""
-        ...
 
     async def run(self, query: str, /, **parameters: object) -> int:
         """Runs a named query that changes rows and returns how many it changed."""

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from ekiden.kernel import limits
-from ekiden.kernel.clock import Clock, iso
+from ekiden.kernel.clock import Clock, SteadyTime, iso
 from ekiden.kernel.cursors import Cursor
 from ekiden.kernel.errors import Invalid, StoreNewer
 from ekiden.log.appending import LOG_TABLES, actor_of, closing, running, too_many, topics_of
@@ -57,13 +57,17 @@ _BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 class PostgresReading:
     """A consistent view; see `log.port.Reading`."""
 
-    __slots__ = ("_connection", "_queries", "seq", "team_id")
+    __slots__ = ("_connection", "_queries", "now", "seq", "steady_ms", "team_id")
 
-    def __init__(self, connection: Connection, queries: Queries, team_id: str, seq: int) -> None:
+    def __init__(
+        self, connection: Connection, queries: Queries, team_id: str, seq: int, *, now: str, steady_ms: int
+    ) -> None:
         self._connection = connection
         self._queries = queries
         self.team_id = team_id
         self.seq = seq
+        self.now = now
+        self.steady_ms = steady_ms
 
     async def rows(self, query: str, /, **parameters: object) -> list[Row]:
         return await asking(Asked.ROWS, query, parameters)
@@ -101,16 +105,18 @@ class PostgresLog:
         heads: Mapping[str, int],
         queries: Mapping[str, str],
         clock: Clock,
+        steady: SteadyTime,
         wakeups: Wakeups,
         lock: DataLock | None = None,
     ) -> None:
-        """`schema` is the newest step that this program knows; `heads` how far each team is. `wakeups` are closed
-        and `lock` let go when the log is closed."""
+        """`schema` is the newest step that this program knows; `heads` how far each team is; `steady` follows the
+        database's clock. `wakeups` are closed and `lock` let go when the log is closed."""
         self.log_id = log_id
         self.health = Health()
         self._url = url
         self._schema = schema
         self._clock = clock
+        self._steady = steady
         self._lock = lock
         self._loop = asyncio.get_running_loop()
         self._queries = Queries(queries)
@@ -120,6 +126,7 @@ class PostgresLog:
             self._queries,
             frozenset(name for name, text in queries.items() if LOG_TABLES.search(text)),
             clock=clock,
+            steady=steady,
             node_id=uuid.uuid4().hex,
             settle=self._settle,
         )
@@ -157,7 +164,8 @@ class PostgresLog:
             return await connection.fetchval(own("head"), team_id) or 0
 
         async with self._reading(begin) as (connection, seq):
-            reading = PostgresReading(connection, self._queries, team_id, seq)
+            now, steady_ms = iso(self._clock.now()), self._steady.now_ms()
+            reading = PostgresReading(connection, self._queries, team_id, seq, now=now, steady_ms=steady_ms)
             answer, failed = None, None
             try:
                 steps = Steps(question(reading))
@@ -333,6 +341,7 @@ class PostgresLog:
                     if self._loop.time() - tidied_at >= limits.LOG_DATABASE_TIDY_S:
                         tidied_at = self._loop.time()
                         await self._tidy(connection)
+                    self._steady.follow(await connection.fetchval(own("now_s")))
                     for team_id, head in [tuple(row.values()) for row in await connection.fetch(own("heads"))]:
                         self._woken(team_id, head, sure=True)
                     if self._connections.away:

@@ -8,6 +8,10 @@ SELECT head FROM teams WHERE team_id = :team_id FOR UPDATE;
 -- Gives a team its row.
 INSERT INTO teams (team_id, head) VALUES (:team_id, 0) ON CONFLICT (team_id) DO NOTHING;
 
+-- name: now_s
+-- The database's clock, in seconds since the epoch: the one that all nodes follow.
+SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision);
+
 -- name: heads
 -- How far each team is.
 SELECT team_id, head FROM teams;

@@ -20,6 +20,7 @@ from typing import TypeVar
 import asyncpg
 
 from ekiden.kernel import limits
+from ekiden.kernel.clock import SteadyTime
 from ekiden.log.appending import new_event, proper
 from ekiden.log.port import Actor, Event, Row
 from ekiden.log.postgres_connection import (
@@ -68,6 +69,7 @@ class Batch:
     connection: Connection
     queries: Queries
     queries_of_events: frozenset[str]
+    steady: SteadyTime
     team_id: str
     head_before: int
     answered: dict[tuple[str, str], Answer]
@@ -283,6 +285,11 @@ class PostgresTransaction:
         """The team's head in this view, this command's own events included."""
         self._check_turn()
         return self._batch.head
+
+    @property
+    def steady_ms(self) -> int:
+        """See `log.port.Reading`."""
+        return self._batch.steady.now_ms()
 
     async def rows(self, query: str, /, **parameters: object) -> list[Row]:
         self._check_open()

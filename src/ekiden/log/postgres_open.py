@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from ekiden.kernel import limits
-from ekiden.kernel.clock import Clock, iso
+from ekiden.kernel.clock import Clock, SteadyTime, iso
 from ekiden.kernel.errors import Unavailable
 from ekiden.log.lock import DataLock
 from ekiden.log.migrations import read_migrations, refuse_half_moved
@@ -32,6 +32,8 @@ async def open_postgres(
         meta = {row["name"]: row["value"] for row in await connection.fetch(own("meta"))}
         refuse_half_moved(meta)
         heads = {row["team_id"]: row["head"] for row in await connection.fetch(own("heads"))}
+        steady = SteadyTime(clock)
+        steady.follow(await connection.fetchval(own("now_s")))
         return PostgresLog(
             url,
             log_id=meta["log_id"],
@@ -39,6 +41,7 @@ async def open_postgres(
             heads=heads,
             queries=queries,
             clock=clock,
+            steady=steady,
             wakeups=wakeups or NotifyWakeups(url),
             lock=lock,
         )

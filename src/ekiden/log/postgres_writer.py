@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from ekiden.kernel import limits
-from ekiden.kernel.clock import Clock, iso
+from ekiden.kernel.clock import Clock, SteadyTime, iso
 from ekiden.kernel.errors import EkidenError
 from ekiden.log.appending import as_text, encoded, reused, storable_text
 from ekiden.log.port import Command, Event, Row, Verb, Written
@@ -112,11 +112,13 @@ class Writers:
         queries_of_events: frozenset[str],
         *,
         clock: Clock,
+        steady: SteadyTime,
         node_id: str,
         settle: Settle,
     ) -> None:
         self._queries = queries
         self._queries_of_events = queries_of_events
+        self._steady = steady
         self._connections = connections
         self._clock = clock
         self._node_id = node_id
@@ -199,6 +201,7 @@ class Writers:
             connection,
             self._queries,
             self._queries_of_events,
+            self._steady,
             team_id,
             head,
             {(answer.principal_id, answer.command_id): answer for answer in answers},

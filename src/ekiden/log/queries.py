@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _NAME_LINE = re.compile(r"^--\s*name:\s*(?P<name>\S+)\s*$")
+_QUERY_FILE = re.compile(r"queries(?:_[a-z]+)?\.sql\Z")
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 _TOKEN = re.compile(
     r"""
@@ -82,9 +83,15 @@ def load_queries(room: str, text: str) -> dict[str, str]:
 
 
 def room_queries(package: str) -> dict[str, str]:
-    """The named queries of a room, from the `queries.sql` in its package: `room_queries("ekiden.access")`."""
-    text = importlib.resources.files(package).joinpath("queries.sql").read_text("utf-8")
-    return load_queries(package.rpartition(".")[2], text)
+    """The named queries of a room, from `queries.sql` and any `queries_*.sql` in its package:
+    `room_queries("ekiden.access")`."""
+    files = sorted(
+        (file for file in importlib.resources.files(package).iterdir() if _QUERY_FILE.match(file.name)),
+        key=lambda file: file.name,
+    )
+    if not files:
+        raise QueryFileBroken(f"{package} has no queries.sql")
+    return load_queries(package.rpartition(".")[2], "\n".join(file.read_text("utf-8") for file in files))
 
 
 def joined(*rooms: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ekiden.kernel import limits
-from ekiden.kernel.clock import Clock, iso
+from ekiden.kernel.clock import Clock, SteadyTime, iso
 from ekiden.kernel.cursors import Cursor
 from ekiden.kernel.errors import Unavailable
 from ekiden.log.appending import LOG_TABLES, closing, running, too_many
@@ -43,12 +43,16 @@ T = TypeVar("T")
 class SqliteReading:
     """A consistent view; see `log.port.Reading`."""
 
-    __slots__ = ("_connection", "_queries", "seq", "team_id")
+    __slots__ = ("_connection", "_queries", "now", "seq", "steady_ms", "team_id")
 
-    def __init__(self, connection: sqlite3.Connection, queries: Queries, team_id: str) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, queries: Queries, team_id: str, *, now: str, steady_ms: int
+    ) -> None:
         self._connection = connection
         self._queries = queries
         self.team_id = team_id
+        self.now = now
+        self.steady_ms = steady_ms
         self.seq = read_head(connection, team_id)
 
     async def rows(self, query: str, /, **parameters: object) -> list[Row]:
@@ -77,6 +81,7 @@ class SqliteLog:
         self.health = Health()
         self._location = location
         self._clock = clock
+        self._steady = SteadyTime(clock)
         self._lock = lock
         self._queries = Queries(queries)
         self._loop = asyncio.get_running_loop()
@@ -87,6 +92,7 @@ class SqliteLog:
             self._queries,
             frozenset(name for name, text in queries.items() if LOG_TABLES.search(text)),
             clock=clock,
+            steady=self._steady,
             loop=self._loop,
             settle=self._settle,
             turn=self._turn,
@@ -121,7 +127,8 @@ class SqliteLog:
 
     async def ask(self, team_id: str, question: Question) -> Any:
         def put(connection: sqlite3.Connection) -> Any:
-            return drive(question(SqliteReading(connection, self._queries, team_id)))
+            now, steady_ms = iso(self._clock.now()), self._steady.now_ms()
+            return drive(question(SqliteReading(connection, self._queries, team_id, now=now, steady_ms=steady_ms)))
 
         return await self._read(put)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.kernel import limits
-from ekiden.kernel.clock import Clock, iso
+from ekiden.kernel.clock import Clock, SteadyTime, iso
 from ekiden.kernel.errors import EkidenError
 from ekiden.log.appending import as_text, encoded, new_event, proper, reused
 from ekiden.log.port import Actor, Command, Event, Row, Verb, Written
@@ -103,6 +103,11 @@ class SqliteTransaction:
         """The team's head in this view, this command's own events included."""
         return self._writer.head(self.team_id)
 
+    @property
+    def steady_ms(self) -> int:
+        """See `log.port.Reading`."""
+        return self._writer.steady.now_ms()
+
     async def rows(self, query: str, /, **parameters: object) -> list[Row]:
         self._prepare(query)
         return self._writer.queries.rows(self._writer.connection, query, parameters)
@@ -174,6 +179,7 @@ class Writer:
         queries_of_events: frozenset[str],
         *,
         clock: Clock,
+        steady: SteadyTime,
         loop: asyncio.AbstractEventLoop,
         settle: Settle,
         turn: threading.Lock,
@@ -183,6 +189,7 @@ class Writer:
         self.queries_of_events = queries_of_events
         self.heads: dict[str, int] = {}
         self.batch = Batch()
+        self.steady = steady
         self._clock = clock
         self._loop = loop
         self._settle = settle

@@ -22,8 +22,7 @@ class Evidence(Struct, frozen=True):
 
 class SetStatus(Struct, frozen=True):
     """A new value. `if_version`: only if that is the version now (0: only if there is none); None: whatever is
-    there.
-    `expires_s`: 0 never."""
+    there. `expires_s`: 0 never."""
 
     value: Any = None
     sealed: Sealed | None = None
@@ -97,10 +96,29 @@ class TakeLease(Struct, frozen=True):
     signature: Signature | None = None
 
 
+class ReleaseLease(Struct, frozen=True):
+    """Lets a lease go, with its fence. `admin` may end anybody's, with the fence 0."""
+
+    fence: int = 0
+    signature: Signature | None = None
+
+
+class LeaseEnd(StrEnum):
+    """Why a lease is not held any more."""
+
+    NONE = ""
+    RELEASED = "released"
+    EXPIRED = "expired"
+    BROKEN = "broken"
+    """Ended by somebody with `admin`."""
+    REVOKED = "revoked"
+    """The key that took it is not trusted any more."""
+
+
 class Lease(Struct, frozen=True):
     """A lock with a time. `fence` grows with each new holder. `ticket` is the hub's signed word for it (only in
-    the
-    answer to its holder), which a script checks without asking: see `ekiden.crypto.tickets`."""
+    the answer to its holder), which a script checks without asking: see `ekiden.crypto.tickets`. Of a lease that
+    is not held, `holder` is who had it last and `ended` why it has not any more."""
 
     channel_id: str
     name: str
@@ -111,6 +129,7 @@ class Lease(Struct, frozen=True):
     taken_at: str = ""
     expires_at: str = ""
     note: str = ""
+    ended: LeaseEnd = LeaseEnd.NONE
     ticket: str = ""
     suspect: bool = False
 

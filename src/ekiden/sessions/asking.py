@@ -2,6 +2,7 @@
 
 A session is asked of the host that has it. What a host refuses with goes to the caller as it is; an answer of
 another form than asked for is not passed on. Search asks all connected hosts at once and names those away.
+Who asked for a verb that changes something is an event of its own, in the session's topic and in the audit trail.
 """
 
 import asyncio
@@ -21,9 +22,9 @@ from ekiden.kernel.limits import (
     PAGE_ROWS_MAX,
     SEARCH_QUERY_CHARS_MAX,
 )
-from ekiden.log.port import Reading
+from ekiden.log.port import Reading, Transaction
 from ekiden.sessions import views
-from ekiden.sessions.keeping import load_session
+from ekiden.sessions.keeping import host_topic, load_session, session_topic
 from ekiden.sessions.wire import (
     Carried,
     ItemPage,
@@ -36,6 +37,8 @@ from ekiden.sessions.wire import (
 from ekiden.transcript.items import Item
 
 Answer = TypeVar("Answer")
+AUDIT_TOPIC = "access"
+"""What is announced there stands in the audit trail."""
 
 
 def limit_of(call: Call) -> int:
@@ -94,13 +97,32 @@ async def _host_of(call: Call, session_id: str) -> str:
     return await call.ask(question)
 
 
-async def _ask_session(
-    call: Call, verb: str, answer: type[Answer], *, within_s: float = HOST_REQUEST_S, **arguments: object
-) -> Answer:
+async def _ask_session(call: Call, verb: str, answer: type[Answer], **arguments: object) -> Answer:
     """Asks the host that has the session of the path."""
     session_id = call.parameters["session_id"]
     host_id = await _host_of(call, session_id)
-    return await _ask_host(call, host_id, verb, {"session_id": session_id, **arguments}, answer, within_s=within_s)
+    return await _ask_host(call, host_id, verb, {"session_id": session_id, **arguments}, answer)
+
+
+async def _change_session(call: Call, verb: str, **arguments: object) -> Carried:
+    """Asks the host that has the session of the path for a verb that changes something; who asks is told first."""
+    session_id = call.parameters["session_id"]
+    host_id = await _host_of(call, session_id)
+    await _tell_who_asks(call, verb, host_id, session_id)
+    body = {"session_id": session_id, **arguments}
+    return await _ask_host(call, host_id, verb, body, Carried, within_s=HOST_SLOW_REQUEST_S)
+
+
+async def _tell_who_asks(call: Call, verb: str, host_id: str, session_id: str = "") -> None:
+    """Says in the log who wants what done, before anybody does it; once for a command, however often it comes."""
+    topic = session_topic(session_id) if session_id else host_topic(host_id)
+
+    async def told(tx: Transaction) -> dict[str, bool]:
+        body = {"verb": verb, "session_id": session_id, "host_id": host_id}
+        tx.append("session.asked", body, topics=(topic, AUDIT_TOPIC), actor=call.actor)
+        return {"asked": True}
+
+    await call.write(told)
 
 
 async def page_items(call: Call) -> ItemPage:
@@ -228,24 +250,25 @@ async def start_session(call: Call, body: StartSession) -> Carried:
 
     if not await call.ask(question):
         raise NotFound
+    await _tell_who_asks(call, "start", body.host_id)
     return await _ask_host(call, body.host_id, "start", body, Carried, within_s=HOST_SLOW_REQUEST_S)
 
 
 async def continue_session(call: Call) -> Carried:
     """Ekiden becomes the session's one writer, or says who holds it."""
-    return await _ask_session(call, "continue", Carried, within_s=HOST_SLOW_REQUEST_S)
+    return await _change_session(call, "continue")
 
 
 async def release_session(call: Call) -> Carried:
     """Ends Ekiden's ownership; the session can be carried on by whoever comes next."""
-    return await _ask_session(call, "release", Carried, within_s=HOST_SLOW_REQUEST_S)
+    return await _change_session(call, "release")
 
 
 async def fork_session(call: Call) -> Carried:
     """A new native session with this one's history."""
-    return await _ask_session(call, "fork", Carried, within_s=HOST_SLOW_REQUEST_S)
+    return await _change_session(call, "fork")
 
 
 async def quote_session(call: Call, body: Quote) -> Carried:
     """A new session with an extract of this one."""
-    return await _ask_session(call, "quote", Carried, within_s=HOST_SLOW_REQUEST_S, quote=body)
+    return await _change_session(call, "quote", quote=body)

@@ -225,3 +225,39 @@ ORDER BY seq DESC LIMIT :most;
 -- The messages that a computer has still to place, in their order.
 SELECT body FROM messages
 WHERE team_id = :team_id AND host_id = :host_id AND state = 'stored' ORDER BY seq;
+
+-- name: turns_ended
+-- Turns that ended long ago; of each session the newest stays.
+SELECT t.session_id, t.turn_id, t.seq FROM turns t
+WHERE t.team_id = :team_id AND t.state IN ('completed', 'interrupted', 'failed') AND t.seq < :before
+  AND EXISTS (SELECT 1 FROM turns n
+              WHERE n.team_id = t.team_id AND n.session_id = t.session_id AND n.seq > t.seq)
+ORDER BY t.seq LIMIT :most;
+
+-- name: drop_turn
+-- Lets go of one that is still what it was.
+DELETE FROM turns
+WHERE team_id = :team_id AND session_id = :session_id AND turn_id = :turn_id AND seq = :seq
+  AND state IN ('completed', 'interrupted', 'failed');
+
+-- name: approvals_ended
+-- Approvals that ended long ago and are more than a receipt.
+SELECT seq, body FROM approvals
+WHERE team_id = :team_id AND state IN ('settled', 'withdrawn') AND seq > 0 AND seq < :before
+ORDER BY seq LIMIT :most;
+
+-- name: thin_approval
+-- Makes a receipt of one that is still what it was.
+UPDATE approvals SET seq = 0, body = :body
+WHERE team_id = :team_id AND approval_id = :approval_id AND seq = :seq AND state IN ('settled', 'withdrawn');
+
+-- name: messages_ended
+-- Messages that ended long ago and are more than a receipt.
+SELECT seq, body FROM messages
+WHERE team_id = :team_id AND state IN ('seen', 'cancelled') AND seq > 0 AND seq < :before
+ORDER BY seq LIMIT :most;
+
+-- name: thin_message
+-- Makes a receipt of one that is still what it was.
+UPDATE messages SET seq = 0, body = :body
+WHERE team_id = :team_id AND message_id = :message_id AND seq = :seq AND state IN ('seen', 'cancelled');

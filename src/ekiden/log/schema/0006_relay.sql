@@ -144,19 +144,20 @@ CREATE TABLE attachment_uses (
 
 CREATE INDEX attachment_uses_by_message ON attachment_uses (team_id, message_id);
 
--- The value now; `status` is the Status.
+-- The newest line of each key; `status` is the Status. `present` is 0 for a key that was cleared. `expires_ms` is in
+-- milliseconds of the log's steady clock, 0 for a value without a time, or one whose end was told.
 CREATE TABLE statuses (
     team_id text NOT NULL,
     channel_id text NOT NULL,
     key text NOT NULL,
     version bigint NOT NULL,
     present bigint NOT NULL,
-    expires_at text NOT NULL,
+    expires_ms bigint NOT NULL,
     status text NOT NULL,
     PRIMARY KEY (team_id, channel_id, key)
 );
 
-CREATE INDEX statuses_expiring ON statuses (team_id, expires_at) WHERE present = 1 AND expires_at <> '';
+CREATE INDEX statuses_expiring ON statuses (team_id, expires_ms) WHERE expires_ms > 0;
 
 -- Every version of every key.
 CREATE TABLE status_changes (
@@ -181,7 +182,8 @@ CREATE TABLE status_rules (
     PRIMARY KEY (team_id, channel_id)
 );
 
--- `expires_ms` is in milliseconds since the epoch, of the log's clock; 0 when free. `lease` is the Lease.
+-- `expires_ms` is in milliseconds of the log's steady clock, 0 when free; `lasts_ms` is how long the lease was taken for.
+-- `lease` is the Lease.
 CREATE TABLE channel_leases (
     team_id text NOT NULL,
     channel_id text NOT NULL,
@@ -190,12 +192,14 @@ CREATE TABLE channel_leases (
     holder_id text NOT NULL,
     holder_key text NOT NULL,
     expires_ms bigint NOT NULL,
+    lasts_ms bigint NOT NULL,
     seq bigint NOT NULL,
     lease text NOT NULL,
     PRIMARY KEY (team_id, channel_id, name)
 );
 
 CREATE INDEX channel_leases_by_key ON channel_leases (team_id, holder_key);
+CREATE INDEX channel_leases_expiring ON channel_leases (team_id, expires_ms) WHERE expires_ms > 0;
 
 -- Signed notes of what was purged; `purged` is the Purged.
 CREATE TABLE purges (

@@ -1,0 +1,99 @@
+-- What status, leases and keeping ask of the tables of the relay room.
+
+-- name: state_channel
+-- One channel by its id or name, with how far its numbers reach.
+SELECT c.channel, h.first_number, h.last_number
+FROM channels AS c LEFT JOIN channel_heads AS h ON h.team_id = c.team_id AND h.channel_id = c.channel_id
+WHERE c.team_id = :team_id AND (c.channel_id = :channel OR c.name = :channel) AND c.state <> 'deleted';
+
+-- name: state_channel_by_id
+-- One channel by its id, also if it is deleted.
+SELECT c.channel, h.first_number, h.last_number
+FROM channels AS c LEFT JOIN channel_heads AS h ON h.team_id = c.team_id AND h.channel_id = c.channel_id
+WHERE c.team_id = :team_id AND c.channel_id = :channel_id;
+
+-- name: state_kind
+-- What kind of principal somebody is.
+SELECT kind FROM principals WHERE team_id = :team_id AND principal_id = :principal_id;
+
+-- name: status
+-- The newest line of one key.
+SELECT status, expires_ms FROM statuses WHERE team_id = :team_id AND channel_id = :channel_id AND key = :key;
+
+-- name: statuses
+-- The newest line of each key with a prefix that was not cleared, by key.
+SELECT key, status, expires_ms FROM statuses
+WHERE team_id = :team_id AND channel_id = :channel_id AND present = 1 AND key > :after
+    AND substr(key, 1, length(CAST(:prefix AS text))) = CAST(:prefix AS text)
+ORDER BY key LIMIT :most;
+
+-- name: count_statuses
+-- How many keys a channel has had.
+SELECT count(*) AS count FROM statuses WHERE team_id = :team_id AND channel_id = :channel_id;
+
+-- name: put_status
+-- Keeps the newest line of a key.
+INSERT INTO statuses (team_id, channel_id, key, version, present, expires_ms, status)
+VALUES (:team_id, :channel_id, :key, :version, :present, :expires_ms, :status)
+ON CONFLICT (team_id, channel_id, key) DO UPDATE
+SET version = excluded.version, present = excluded.present, expires_ms = excluded.expires_ms,
+    status = excluded.status;
+
+-- name: add_status_change
+-- Adds a line to a key's history.
+INSERT INTO status_changes (team_id, channel_id, key, version, seq, by_key, status)
+VALUES (:team_id, :channel_id, :key, :version, :seq, :by_key, :status);
+
+-- name: status_history
+-- Lines of one key before a version, newest first.
+SELECT version, status FROM status_changes
+WHERE team_id = :team_id AND channel_id = :channel_id AND key = :key AND version < :before
+ORDER BY version DESC LIMIT :most;
+
+-- name: status_changes
+-- Lines of all keys of a channel after a seq, in order.
+SELECT seq, status FROM status_changes
+WHERE team_id = :team_id AND channel_id = :channel_id AND seq > :after ORDER BY seq LIMIT :most;
+
+-- name: expired_statuses
+-- Values whose time is over.
+SELECT channel_id, key, status, expires_ms FROM statuses
+WHERE team_id = :team_id AND expires_ms > 0 AND expires_ms <= :now_ms ORDER BY expires_ms LIMIT :most;
+
+-- name: status_rules
+-- What values of a channel need.
+SELECT rules FROM status_rules WHERE team_id = :team_id AND channel_id = :channel_id;
+
+-- name: put_status_rules
+-- Keeps what values of a channel need.
+INSERT INTO status_rules (team_id, channel_id, rules) VALUES (:team_id, :channel_id, :rules)
+ON CONFLICT (team_id, channel_id) DO UPDATE SET rules = excluded.rules;
+
+-- name: lease
+-- One lease, held or not.
+SELECT fence, holder_id, holder_key, expires_ms, lasts_ms, lease FROM channel_leases
+WHERE team_id = :team_id AND channel_id = :channel_id AND name = :name;
+
+-- name: leases
+-- Leases of a channel by name; those that were let go too.
+SELECT name, fence, holder_id, holder_key, expires_ms, lasts_ms, lease FROM channel_leases
+WHERE team_id = :team_id AND channel_id = :channel_id AND name > :after ORDER BY name LIMIT :most;
+
+-- name: count_leases
+-- How many names of leases a channel has had.
+SELECT count(*) AS count FROM channel_leases WHERE team_id = :team_id AND channel_id = :channel_id;
+
+-- name: put_lease
+-- Keeps a lease.
+INSERT INTO channel_leases (team_id, channel_id, name, fence, holder_id, holder_key, expires_ms, lasts_ms, seq, lease)
+VALUES (:team_id, :channel_id, :name, :fence, :holder_id, :holder_key, :expires_ms, :lasts_ms, :seq, :lease)
+ON CONFLICT (team_id, channel_id, name) DO UPDATE
+SET fence = excluded.fence, holder_id = excluded.holder_id, holder_key = excluded.holder_key,
+    expires_ms = excluded.expires_ms, lasts_ms = excluded.lasts_ms, seq = excluded.seq, lease = excluded.lease;
+
+-- name: ended_leases
+-- Leases whose time is over and which nobody was told of, and those that a clock put back would make last longer than
+-- they were taken for.
+SELECT channel_id, name, fence, holder_id, holder_key, expires_ms, lasts_ms, lease FROM channel_leases
+WHERE team_id = :team_id AND expires_ms > 0 AND (expires_ms <= :now_ms OR expires_ms - lasts_ms > :ahead_ms)
+ORDER BY expires_ms LIMIT :most;
