@@ -173,9 +173,11 @@ async def test_names_that_agents_guess_are_understood_and_others_are_told(team: 
     ann, bob = await pair(team)
     assert "Posted #1" in await ann.says("post", channel_name="ops", content="@bob hi", mention="bob")
     assert "| @bob hi" in await bob.says("read", channel_id="ops", message_id="1")
+    near = await bob.refused("read", room="opps")
+    assert "no channel opps that you may read.\nnext: Did you mean ops?" in near
     refused = await bob.refused("read", channel="ops", colour="red")
     assert "colour" in refused
-    assert "It takes budget, channel, thread" in refused
+    assert "It takes channel, thread" in refused
     assert "There is no tool" in await bob.refused("send_mail")
 
 

@@ -190,6 +190,12 @@ _GUESSED = {
 _LISTS = ("mentions", "messages")
 
 
+def channel_named(given: dict[str, Any]) -> str:
+    """The channel that a call names, by whichever name of the argument; empty if it names none."""
+    named = ("channel", *(guess for guess, meant in _GUESSED.items() if meant == "channel"))
+    return next((str(given[name]).removeprefix("#") for name in named if given.get(name)), "")
+
+
 def arguments_of(kind: type[T], given: dict[str, Any]) -> T:
     """What was given to a tool, in its shape.
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from ekiden.kernel.errors import EkidenError, Invalid
 from ekiden.kernel.limits import MCP_PAGE_ROWS_MAX, MCP_WAIT_S_DEFAULT, MCP_WAIT_S_MAX
 from ekiden.mcp.arguments import InboxArguments, ReadArguments, SearchArguments, WaitArguments
-from ekiden.mcp.budget import Block, Shown, fitted, room_of
+from ekiden.mcp.budget import Block, Shown, fitted, room_of, shown_of
 from ekiden.mcp.desk import Desk, Opened, channel_path, message_id_of, message_path
-from ekiden.mcp.envelope import envelope_of, plain
+from ekiden.mcp.envelope import counted, envelope_of, plain
 from ekiden.relay.wire import (
     Asks,
     Channel,
@@ -33,10 +33,10 @@ async def inbox(desk: Desk, given: InboxArguments) -> str:
     """What waits for the agent, the most important first."""
     room = room_of(given.budget)
     found = await desk.client.get("/v1/mentions", type=Mentions, limit=_rows(room), after=given.after)
-    return await _inbox_text(desk, found, given.after, room)
+    return await inbox_text(desk, found, given.after, room)
 
 
-async def _inbox_text(desk: Desk, found: Mentions, after: str, room: int) -> str:
+async def inbox_text(desk: Desk, found: Mentions, after: str, room: int) -> str:
     mentions = len(found.mentions) + found.more
     unread = sum(channel.unread for channel in found.channels)
     if not mentions and not unread:
@@ -44,38 +44,31 @@ async def _inbox_text(desk: Desk, found: Mentions, after: str, room: int) -> str
     blocks = [await _mention_block(desk, *pair, room) for pair in _with_deliveries(found)]
     blocks += [Block(_unread_line(channel)) for channel in found.channels]
     asked = sum(hit.message.asks is not Asks.NOTHING for hit in found.mentions)
-    head = f"{mentions} mentions wait for you ({asked} of these {len(found.mentions)} ask something)"
-    head += (
-        f"; {unread} unread in {len(found.channels)} channels." if found.channels else "; nothing else is unread."
-    )
+    head = f"{counted(mentions, 'mention')} for you ({asked} of the first {len(found.mentions)} ask something)"
+    head += f", {unread} unread in {counted(len(found.channels), 'channel')}."
+    # Where the budget ends within a page, the page is asked for once more in that length, to learn how it goes on.
     leads: dict[int, str] = {len(found.mentions): found.next}
+    unknown = "?" * max(len(found.next), len(found.cursor), len(after))
+
+    def tail(shown: Shown) -> str:
+        count = min(shown.blocks, len(found.mentions))
+        left = mentions - count
+        channels = found.channels[max(0, shown.blocks - len(found.mentions)) :]
+        parts: list[str] = []
+        if left:
+            how = f'inbox(after="{leads.get(count, unknown)}")' if count else "a larger budget"
+            parts.append(f"{counted(left, 'more mention')}: {how}")
+        if channels:
+            waiting = sum(channel.unread for channel in channels)
+            parts.append(f"{counted(len(channels), 'more channel')} with {waiting} unread: a larger budget")
+        return f"Left out: {'; '.join(parts)}." if parts else ""
+
     while True:
-        # Where the budget ends within a page, the page is asked for once more in that length, to learn its end.
-        missing: list[int] = []
-
-        def tail(shown: Shown, missing: list[int] = missing) -> str:
-            count = min(shown.blocks, len(found.mentions))
-            left = mentions - count
-            channels = found.channels[max(0, shown.blocks - len(found.mentions)) :]
-            parts: list[str] = []
-            if left:
-                if count not in leads:
-                    missing.append(count)
-                lead = leads.get(count, "x" * len(found.next or after) if found.next or after else "x" * 40)
-                parts.append(f'{left} more mentions: inbox(after="{lead}")' if lead else f"{left} more mentions")
-            if channels:
-                parts.append(
-                    f"{len(channels)} more channels with {sum(channel.unread for channel in channels)} unread:"
-                    " inbox with a larger budget, or channels"
-                )
-            return f"Left out: {'; '.join(parts)}." if parts else ""
-
-        text = fitted(head, blocks, tail, room)
-        wanted = missing[-1] if missing else -1
-        if wanted <= 0:
-            return text
-        page = await desk.client.get("/v1/mentions", type=Mentions, limit=wanted, after=after)
-        leads[wanted] = page.next
+        shown = min(shown_of(head, blocks, tail, room).blocks, len(found.mentions))
+        if not shown or shown in leads:
+            return fitted(head, blocks, tail, room)
+        page = await desk.client.get("/v1/mentions", type=Mentions, limit=shown, after=after)
+        leads[shown] = page.next
 
 
 def _with_deliveries(found: Mentions) -> list[tuple[SearchHit, Delivery | None]]:
@@ -187,8 +180,8 @@ async def _read_threads(desk: Desk, given: ReadArguments, room: int) -> str:
     )
     blocks = [
         Block(
-            f"[thread {thread.thread_id} {thread.state}, {thread.replies} replies, last #{thread.last_number} at"
-            f" {thread.last_at}{f', waking stopped: {thread.stopped}' if thread.stopped else ''}"
+            f"[thread {thread.thread_id} {thread.state}, {counted(thread.replies, 'reply')}, last"
+            f" #{thread.last_number} at {thread.last_at}{f', waking stopped: {thread.stopped}' if thread.stopped else ''}"
             f"{f', done by {plain(thread.done_by)}' if thread.state is ThreadState.DONE else ''}]",
             thread.title,
             0,
@@ -204,7 +197,7 @@ async def _read_threads(desk: Desk, given: ReadArguments, room: int) -> str:
             parts.append(f'more: read(channel="{given.channel}", threads=true, cursor="{page.next}")')
         return f"Left out: {'; '.join(parts)}." if parts else ""
 
-    return fitted(f"{len(blocks)} threads." if blocks else "No threads.", blocks, tail, room)
+    return fitted(f"{counted(len(blocks), 'thread')}." if blocks else "No threads.", blocks, tail, room)
 
 
 async def _read_page(desk: Desk, given: ReadArguments, room: int) -> str:
@@ -289,7 +282,7 @@ async def wait(desk: Desk, given: WaitArguments) -> str:
     then = f'Then: wait(after="{found.cursor}").' if found.cursor else "Then: wait()."
     if not found.mentions:
         return f"Nobody mentioned you within {seconds} s. {then}"
-    return f"{await _inbox_text(desk, found, '', room - len(then) - 1)}\n{then}"
+    return f"{await inbox_text(desk, found, '', room - len(then) - 1)}\n{then}"
 
 
 async def _wait_in_channel(desk: Desk, given: WaitArguments, seconds: int, room: int) -> str:

@@ -11,7 +11,7 @@ from ekiden.kernel.errors import EkidenError, Invalid
 from ekiden.mcp.arguments import AuditArguments, ChannelsArguments, KeysArguments
 from ekiden.mcp.budget import Block, Shown, fitted, room_of
 from ekiden.mcp.desk import Desk, channel_path
-from ekiden.mcp.envelope import plain, shown_name
+from ekiden.mcp.envelope import counted, plain, shown_name
 from ekiden.relay.wire import (
     ChangeChannel,
     Channel,
@@ -104,7 +104,7 @@ async def _list_channels(desk: Desk, given: ChannelsArguments, room: int) -> str
         return f"Left out: {'; '.join(parts)}." if parts else ""
 
     none = 'No channels that you may read. channels(do="create", channel="…") makes one if you may.'
-    return fitted(f"{len(blocks)} channels." if blocks else none, blocks, tail, room)
+    return fitted(f"{counted(len(blocks), 'channel')}." if blocks else none, blocks, tail, room)
 
 
 def _channel_block(channel: Channel) -> Block:
@@ -112,7 +112,7 @@ def _channel_block(channel: Channel) -> Block:
 
 
 def _channel_line(channel: Channel) -> str:
-    parts = [f"{channel.name}: {channel.members} members, newest #{channel.last_number}"]
+    parts = [f"{channel.name}: {counted(channel.members, 'member')}, newest #{channel.last_number}"]
     parts += [f"{channel.unread} unread"] if channel.unread else []
     parts += [
         word
@@ -146,7 +146,7 @@ async def _list_members(desk: Desk, given: ChannelsArguments, room: int) -> str:
             parts.append(f'more: channels(channel="{given.channel}", do="members", after="{page.next}")')
         return f"Left out: {'; '.join(parts)}." if parts else ""
 
-    return fitted(f"{page.total or len(blocks)} members of {given.channel}.", blocks, tail, room)
+    return fitted(f"{counted(page.total or len(blocks), 'member')} of {given.channel}.", blocks, tail, room)
 
 
 # Keys
@@ -226,7 +226,7 @@ async def _list_keys(desk: Desk, given: KeysArguments) -> str:
     held = [key for key in found.keys if not key.revoked_at]
     blocks = [Block(_key_line(key)) for key in held]
     ended = len(found.keys) - len(held)
-    head = f"{len(held)} keys" + (f", and {ended} that were revoked." if ended else ".")
+    head = counted(len(held), "key") + (f", and {ended} that were revoked." if ended else ".")
 
     def tail(shown: Shown) -> str:
         left = len(blocks) - shown.blocks
@@ -273,4 +273,4 @@ async def audit(desk: Desk, given: AuditArguments) -> str:
             parts.append(f'older ones: audit(before="{page.next}")')
         return f"Left out: {'; '.join(parts)}." if parts else ""
 
-    return fitted(f"{len(blocks)} lines." if blocks else "Nothing here.", blocks, tail, room)
+    return fitted(f"{counted(len(blocks), 'line')}." if blocks else "Nothing here.", blocks, tail, room)
