@@ -8,7 +8,7 @@ from ekiden.kernel.limits import MCP_PAGE_ROWS_MAX, MCP_WAIT_S_DEFAULT, MCP_WAIT
 from ekiden.mcp.arguments import InboxArguments, ReadArguments, SearchArguments, WaitArguments
 from ekiden.mcp.budget import Block, Shown, fitted, room_of, shown_of
 from ekiden.mcp.desk import Desk, Opened, channel_path, message_id_of, message_path
-from ekiden.mcp.envelope import counted, envelope_of, plain
+from ekiden.mcp.envelope import counted, envelope_of, plain, shown_name
 from ekiden.relay.wire import (
     Asks,
     Channel,
@@ -19,6 +19,7 @@ from ekiden.relay.wire import (
     MessageState,
     RelaySearch,
     SearchHit,
+    Thread,
     Threads,
     ThreadState,
     Waiting,
@@ -178,17 +179,7 @@ async def _read_threads(desk: Desk, given: ReadArguments, room: int) -> str:
     page = await desk.client.get(
         f"{channel_path(given.channel)}/threads", type=Threads, limit=_rows(room), after=given.cursor
     )
-    blocks = [
-        Block(
-            f"[thread {thread.thread_id} {thread.state}, {counted(thread.replies, 'reply')}, last"
-            f" #{thread.last_number} at {thread.last_at}{f', waking stopped: {thread.stopped}' if thread.stopped else ''}"
-            f"{f', done by {plain(thread.done_by)}' if thread.state is ThreadState.DONE else ''}]",
-            thread.title,
-            0,
-            lambda _: "…",
-        )
-        for thread in page.threads
-    ]
+    blocks = [Block(_thread_head(thread), thread.title, 0, lambda _: "…") for thread in page.threads]
 
     def tail(shown: Shown) -> str:
         left = len(blocks) - shown.blocks
@@ -198,6 +189,18 @@ async def _read_threads(desk: Desk, given: ReadArguments, room: int) -> str:
         return f"Left out: {'; '.join(parts)}." if parts else ""
 
     return fitted(f"{counted(len(blocks), 'thread')}." if blocks else "No threads.", blocks, tail, room)
+
+
+def _thread_head(thread: Thread) -> str:
+    parts = [
+        f"thread {thread.thread_id} {thread.state}, {counted(thread.replies, 'reply')}, last #{thread.last_number}"
+        f" at {thread.last_at}"
+    ]
+    if thread.state is ThreadState.DONE:
+        parts.append(f"done by {shown_name(thread.done_by)}")
+    if thread.stopped:
+        parts.append(f"waking stopped: {thread.stopped}")
+    return f"[{'; '.join(parts)}]"
 
 
 async def _read_page(desk: Desk, given: ReadArguments, room: int) -> str:
