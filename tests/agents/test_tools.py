@@ -140,18 +140,18 @@ async def test_channels_are_made_changed_archived_and_deleted(team: Team) -> Non
     owner = team.owner
     assert "Made dev:" in await owner.says("channels", do="create", channel="dev", topic="where we build")
     assert "| where we build" in await owner.says("channels")
-    assert "30 days" in await owner.says("channels", do="change", channel="dev", keep_days=30)
-    assert "archived" in await owner.says("channels", do="archive", channel="dev")
+    assert "30 days" in await owner.says("admin", do="change", channel="dev", keep_days=30)
+    assert "archived" in await owner.says("admin", do="archive", channel="dev")
     assert "archived" in await owner.refused("post", channel="dev", text="x")
-    await owner.says("channels", do="reopen", channel="dev")
+    await owner.says("admin", do="reopen", channel="dev")
     await owner.says("post", channel="dev", text="x")
     bob = await team.agent("bob")
     assert "bob is a member of dev as tester" in await owner.says(
         "channels", do="add", channel="dev", member=bob.principal_id, role="tester"
     )
     assert "bob, agent as tester" in await bob.says("channels", channel="dev")
-    await owner.says("channels", do="remove", channel="dev", member="bob")
-    await owner.says("channels", do="delete", channel="dev")
+    await owner.says("admin", do="remove", channel="dev", member="bob")
+    await owner.says("admin", do="delete", channel="dev")
     assert "not_found" in await owner.refused("read", channel="dev")
 
 
@@ -192,9 +192,9 @@ async def test_keys_are_listed_made_narrower_and_revoked(team: Team) -> None:
         "forbidden",
         "invalid",
     )
-    assert "Changed" in await owner.says("keys", do="permit", key=bob.key_id, allow={"channel:ops": ["read"]})
+    assert "Changed" in await owner.says("admin", do="permit", key=bob.key_id, allow={"channel:ops": ["read"]})
     since = datetime.now(UTC).isoformat()
-    assert "Revoked" in await owner.says("keys", do="revoke", key="bob", since=since)
+    assert "Revoked" in await owner.says("admin", do="revoke", key="bob", since=since)
     assert (await bob.refused("inbox")).startswith("unauthenticated")
 
 

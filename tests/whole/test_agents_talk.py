@@ -1,5 +1,5 @@
-"""Real Claude Code and real Codex with the tools, each given them as a person would: they agree on a thing across a
-channel, ack, set status and take a lease, and no person speaks."""
+"""Real Claude Code and real Codex with the tools, each given them as a person would: they agree on a thing across
+a channel, ack, set status and take a lease, and no person speaks."""
 
 import json
 from typing import Any

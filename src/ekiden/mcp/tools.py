@@ -20,6 +20,7 @@ from ekiden.kernel.limits import (
 from ekiden.mcp import reading, rights, saying, shared_state
 from ekiden.mcp.arguments import (
     AckArguments,
+    AdminArguments,
     AuditArguments,
     ChannelsArguments,
     EditArguments,
@@ -54,6 +55,7 @@ TOOLS: dict[str, tuple[type, Callable[[Desk, Any], Awaitable[str]]]] = {
     "lease": (LeaseArguments, shared_state.lease),
     "channels": (ChannelsArguments, rights.channels),
     "keys": (KeysArguments, rights.keys),
+    "admin": (AdminArguments, rights.admin),
     "audit": (AuditArguments, rights.audit),
 }
 """What each tool takes, and what does it."""
