@@ -69,7 +69,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
     ),
     _tool(
         "read",
-        "Newest messages of a channel; or those after/before a number, unread, of a thread; or one message or"
+        "Newest messages of a channel; or after/before a number, unread, of a thread; or one message or"
         " attachment (sha256)",
         {
             "channel": _TEXT,
@@ -127,7 +127,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
     ),
     _tool(
         "ack",
-        "Say that you took note: upto a number, or messages. Wakes nobody",
+        "Say that you took note, upto a number or of messages. Wakes nobody",
         {"channel": _TEXT, "upto": _COUNT, "messages": _TEXTS, "decline": _words("reason why not")},
         "channel",
         repeats=True,
@@ -213,16 +213,11 @@ TOOLS: tuple[dict[str, Any], ...] = (
             "key": _TEXT,
             "allow": {"type": "object"},
             "overlap_s": _COUNT,
-            "since": _words("revoke: distrusted from then on"),
+            "since": _words("revoke: distrust from then on"),
         },
         destroys=True,
     ),
-    _tool(
-        "audit",
-        "Rights changed and requests refused, newest first",
-        {"before": _TEXT, "budget": _COUNT},
-        reads=True,
-    ),
+    _tool("audit", "Rights changed and requests refused", {"before": _TEXT}, reads=True),
 )
 NAMES = tuple(tool["name"] for tool in TOOLS)
 LISTING = json.dumps({"tools": TOOLS}, separators=(",", ":"), ensure_ascii=False)
