@@ -38,6 +38,7 @@ async def inbox(desk: Desk, given: InboxArguments) -> str:
 
 
 async def inbox_text(desk: Desk, found: Mentions, after: str, room: int) -> str:
+    """What waits, within `room`; `after` is the cursor that it was asked with."""
     mentions = len(found.mentions) + found.more
     unread = sum(channel.unread for channel in found.channels)
     if not mentions and not unread:
