@@ -247,6 +247,7 @@ CREATE TABLE invites (
     team_id text NOT NULL,
     invite_id text NOT NULL,
     code_digest text NOT NULL,
+    made_by_key text NOT NULL,
     state text NOT NULL,
     expires_at text NOT NULL,
     invite text NOT NULL,
@@ -254,6 +255,7 @@ CREATE TABLE invites (
 );
 
 CREATE UNIQUE INDEX invites_by_code ON invites (code_digest);
+CREATE INDEX invites_open ON invites (team_id, expires_at) WHERE state = 'open';
 
 -- The hub's signing key of a team, and its signed checkpoints over the log's hash chain.
 CREATE TABLE team_keys (
