@@ -72,21 +72,20 @@ class _Poster:
     def __init__(self, client: int, options: dict[str, Any]) -> None:
         self.client = client
         self.step = options["clients"]
-        self.sessions = [session_id.encode() for session_id in options["sessions"]]
+        self.places = [place.encode() for place in options["places"]]
         body = b'{"text":"%b"}' % (b"x" * options["bytes"])
         command = f"Command-Id: {options['tag']}-{client}-COUNT\r\n"
-        target = f"/v1/sessions/SESSION/{options['verb']}"
-        request = request_bytes("POST", target, options["key"], options["port"], body, command)
-        self.template = request.replace(b"%", b"%%").replace(b"SESSION", b"%b").replace(b"COUNT", b"%d")
+        request = request_bytes("POST", options["target"], options["key"], options["port"], body, command)
+        self.template = request.replace(b"%", b"%%").replace(b"PLACE", b"%b").replace(b"COUNT", b"%d")
         self.count = 0
         self.buffer = b""
         self.socket = socket.create_connection(("127.0.0.1", options["port"]))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self) -> None:
-        session_id = self.sessions[(self.client + self.count * self.step) % len(self.sessions)]
+        place = self.places[(self.client + self.count * self.step) % len(self.places)]
         self.sent_at = time.perf_counter()
-        self.socket.sendall(self.template % (session_id, self.count))
+        self.socket.sendall(self.template % (place, self.count))
 
     def answered(self) -> bool:
         """Takes what has come; whether that makes a whole answer."""
@@ -103,7 +102,7 @@ class _Poster:
 
 
 async def _posts(options: dict[str, Any]) -> dict[str, Any]:
-    """`clients` connections, each one command after the other, for `seconds`."""
+    """`clients` connections, each one command after the other to the next of `places`, for `seconds`."""
     latencies: list[float] = []
     posters = {
         poster.socket.fileno(): poster for poster in (_Poster(n, options) for n in range(options["clients"]))
