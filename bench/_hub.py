@@ -167,7 +167,7 @@ async def stretch(call: Call, body: Stretch) -> Done:
 
 
 class Commits:
-    """Notes when the log's followers are told of new events, from when it is first asked; it is the first of them."""
+    """Notes when the log's followers are told of new events, once it was asked; it is the first of them."""
 
     def __init__(self) -> None:
         self._at: dict[int, float] | None = None

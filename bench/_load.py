@@ -20,6 +20,7 @@ from typing import Any
 import uvloop
 
 from _hub import GROWING_SESSION, clean_environment
+from _wire import request_bytes
 
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 _SENT_AT = re.compile(rb'sent_at\\*":([0-9.]+)')
@@ -52,14 +53,6 @@ def percentile(values: Sequence[float], share: float) -> float:
     """The value that `share` of the sorted values lie below."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
-
-
-def request_bytes(method: str, target: str, key: str, port: int, body: bytes = b"", more: str = "") -> bytes:
-    """A request as it goes over the wire."""
-    head = f"{method} {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {key}\r\n{more}"
-    if method != "GET":
-        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-    return head.encode() + b"\r\n" + body
 
 
 # Clients

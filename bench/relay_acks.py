@@ -1,8 +1,10 @@
-"""`acks_5000_agents`: `GET /v1/channels/{channel}/acks?message=…`, who has not acked a message among 5,000 members.
+"""`acks_5000_agents`: `GET /v1/channels/{channel}/acks?message=…`, who has not acked a message among 5,000
+members.
 
-From sending the request to the decoded answer, over one connection kept open. The answer is a page of 20 who lag and
-counts; its size is compared in channels of 50, 500 and 5,000, of whom every tenth has acked. It may differ by no more
-than the digits of the counts. Floor of the same run: `GET` of one message, the smallest read of the same room.
+From sending the request to the decoded answer, over one connection kept open. The answer is a page of 20 who lag
+and counts; its size is compared in channels of 50, 500 and 5,000, of whom every tenth has acked. It may differ by
+no more than the digits of the counts. Floor of the same run: `GET` of one message, the smallest read of the same
+room.
 """
 
 import statistics
@@ -58,7 +60,9 @@ def main() -> None:
         largest = SIZES[-1]
         bare = times_ms(lambda: client.get(f"{path(largest)}/messages/{posted[largest][-1]}"))
     assert max(sizes.values()) - min(sizes.values()) <= DIGITS, f"the answer grows: {sizes}"
-    told = ", ".join(f"{statistics.median(taken[size]):.2f} ms and {sizes[size]} bytes of {size}" for size in SIZES)
+    told = ", ".join(
+        f"{statistics.median(taken[size]):.2f} ms and {sizes[size]} bytes of {size}" for size in SIZES
+    )
     value = statistics.median(taken[largest])
     figure(
         "acks_5000_agents",

@@ -1,12 +1,14 @@
-"""`relay_post_16_clients`: messages posted into channels per second, on disk when they are answered, through the door.
+"""`relay_post_16_clients`: messages posted into channels per second, on disk when they are answered, through the
+door.
 
 Sixteen clients in another process, one post after the other each, go round eight channels; each post has a
 Command-Id, as all of Ekiden's clients send one. It stores a message under the next number of its channel, tells it
 in an event and keeps its answer. Nobody follows meanwhile; `relay_push_p50` is of those who do.
 
-Peer of the same round: the spine's own `post_durable` (`POST /v1/sessions/{id}/messages`, see `door_post`). The two
-take turns in short stretches, so that neighbours and the disk hit both alike. Values are medians of the rounds, each
-ratio is of one round. What checking a member's signature would add to a signed post is told beside it.
+Peer of the same round: the spine's own `post_durable` (`POST /v1/sessions/{id}/messages`, see `door_post`). The
+two take turns in short stretches, so that neighbours and the disk hit both alike. Values are medians of the
+rounds, each ratio is of one round. What checking a member's signature would add to a signed post is told beside
+it.
 """
 
 import statistics

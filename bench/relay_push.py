@@ -1,11 +1,13 @@
-"""`relay_push_p50`, `relay_push_p99`: how long a message takes from its commit to each of 100 who follow its channel.
+"""`relay_push_p50`, `relay_push_p99`: how long a message takes from its commit to each of 100 who follow its
+channel.
 
-From when the hub's loop is told that the post is on disk (before it does anything else with it) to when its frame can
-be read at a subscriber, on the clock that all processes share. Forty posts a second by one client: a busy channel,
-no flood; `fanout_100` is of floods. All 100 streams are read by one process. A frame that does not come to each
-subscriber exactly once fails the run.
+From when the hub's loop is told that the post is on disk (before it does anything else with it) to when its frame
+can be read at a subscriber, on the clock that all processes share. Forty posts a second by one client: a busy
+channel, no flood; `fanout_100` is of floods. All 100 streams are read by one process. A frame that does not come
+to each subscriber exactly once fails the run.
 
-Floor of the same round: a bare loop that writes as many bytes to 100 plain sockets as often, read by the same reader.
+Floor of the same round: a bare loop that writes as many bytes to 100 plain sockets as often, read by the same
+reader.
 """
 
 import asyncio
@@ -84,7 +86,9 @@ def main() -> None:
         values = [percentile(of_round, share) for of_round in rounds]
         bare = [percentile(of_round, share) for of_round in floors]
         ratio = statistics.median(value / other for value, other in zip(values, bare, strict=True))
-        words = f"ratio {ratio:.1f} to bare writes, {statistics.median(bare):.2f} ms; best round {min(values):.2f} ms"
+        words = (
+            f"ratio {ratio:.1f} to bare writes, {statistics.median(bare):.2f} ms; best round {min(values):.2f} ms"
+        )
         return statistics.median(values), f"{words}; {CLIENTS} subscribers, {PER_S:.0f} posts/s"
 
     p50, p99 = told(0.50), told(0.99)

@@ -1,12 +1,13 @@
 """`revoke_to_silence`: from the answer that a key is revoked to the last that its bearer gets or does.
 
-Twenty streams of the key follow a channel in which somebody else posts without a pause, and eight clients post with
-the key, one message after the other. Then its owner revokes it. What counts is the last byte on any of the streams
-and the last post that is answered as stored, whichever is later; the worst of the rounds. All connections are held by
-this process. After the silence the clients are listened to for another half second: a byte then would count.
+Twenty streams of the key follow a channel in which somebody else posts without a pause, and eight clients post
+with the key, one message after the other. Then its owner revokes it. What counts is the last byte on any of the
+streams and the last post that is answered as stored, whichever is later; the worst of the rounds. All connections
+are held by this process. After the silence the clients are listened to for another half second: a byte then would
+count.
 
-The same with the streams and clients at one node and the owner at another (Postgres, NOTIFY) is told beside it. Peer of
-the same run: the answer to the revocation itself, from sending it.
+The same with the streams and clients at one node and the owner at another (Postgres, NOTIFY) is told beside it.
+Peer of the same run: the answer to the revocation itself, from sending it.
 """
 
 import contextlib
@@ -17,9 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from _hub import a_hub
-from _load import figure, request_bytes
+from _load import figure
 from _nodes import a_postgres, nodes
-from _relay import Poll, Wire, stream
+from _wire import Poll, Wire, request_bytes, stream
 from ekiden.client.plain import PlainClient
 
 ROUNDS = 5
@@ -97,7 +98,8 @@ def silence_s(owner: PlainClient, owner_key: str, owner_port: int, port: int, tu
     while True:
         now = time.perf_counter()
         if not sent_at and now - began > BUSY_S:
-            assert bearer.stored and bearer.bytes, "nothing was going on"
+            assert bearer.stored, "nothing was posted"
+            assert bearer.bytes, "nothing was followed"
             path = f"/v1/keys/{made['key_id']}/revoke"
             revoking.send(request_bytes("POST", path, owner_key, owner_port, b"{}"))
             sent_at = now

@@ -1,9 +1,9 @@
 """`rotate_50_members`: to open a new epoch of an encrypted channel with 50 members, on the client's side.
 
 From having the members' public keys to the whole body of the request: 32 random bytes, wrapped to each of the 50
-(HPKE), each wrap and the statement of the epoch signed (Ed25519), all of it encoded. Each round makes an epoch of its
-own. Floor of the same run: the bare primitives of the library without Ekiden, 50 X25519 exchanges with fresh keys and
-51 signatures.
+(HPKE), each wrap and the statement of the epoch signed (Ed25519), all of it encoded. Each round makes an epoch of
+its own. Floor of the same run: the bare primitives of the library without Ekiden, 50 X25519 exchanges with fresh
+keys and 51 signatures.
 """
 
 import statistics
