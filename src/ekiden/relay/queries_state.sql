@@ -14,7 +14,7 @@ WHERE c.team_id = :team_id AND c.channel_id = :channel_id;
 
 -- name: state_kind
 -- What kind of principal somebody is.
-SELECT kind FROM principals WHERE team_id = :team_id AND principal_id = :principal_id;
+SELECT kind, name FROM principals WHERE team_id = :team_id AND principal_id = :principal_id;
 
 -- name: status
 -- The newest line of one key.
@@ -97,3 +97,87 @@ SET fence = excluded.fence, holder_id = excluded.holder_id, holder_key = exclude
 SELECT channel_id, name, fence, holder_id, holder_key, expires_ms, lasts_ms, lease FROM channel_leases
 WHERE team_id = :team_id AND expires_ms > 0 AND (expires_ms <= :now_ms OR expires_ms - lasts_ms > :ahead_ms)
 ORDER BY expires_ms LIMIT :most;
+
+-- name: team_key
+-- The hub's signing key of a team.
+SELECT seed, public_key, made_at FROM team_keys WHERE team_id = :team_id;
+
+-- name: add_team_key
+-- Keeps the hub's signing key of a team.
+INSERT INTO team_keys (team_id, seed, public_key, made_at) VALUES (:team_id, :seed, :public_key, :made_at);
+
+-- name: directory_of_key
+-- The entries about one member key, in order.
+SELECT entry FROM directory WHERE team_id = :team_id AND member_key_id = :member_key_id ORDER BY position;
+
+-- name: directory_of_principal
+-- The entries about the member keys of one principal, in order.
+SELECT member_key_id, entry FROM directory
+WHERE team_id = :team_id AND principal_id = :principal_id ORDER BY position;
+
+-- name: directory_of_members
+-- The entries about the member keys of all who are in a channel, in order.
+SELECT d.principal_id, d.member_key_id, d.entry
+FROM channel_members AS m JOIN directory AS d ON d.team_id = m.team_id AND d.principal_id = m.principal_id
+WHERE m.team_id = :team_id AND m.channel_id = :channel_id ORDER BY d.position;
+
+-- name: directory_head
+-- The newest entry.
+SELECT position, hash FROM directory WHERE team_id = :team_id ORDER BY position DESC LIMIT 1;
+
+-- name: directory
+-- Entries after a position, in order; of one principal, if it is named.
+SELECT entry FROM directory
+WHERE team_id = :team_id AND position > :after
+    AND (CAST(:principal_id AS text) = '' OR principal_id = CAST(:principal_id AS text))
+ORDER BY position LIMIT :most;
+
+-- name: add_directory_entry
+-- Adds an entry.
+INSERT INTO directory (team_id, position, principal_id, member_key_id, hash, entry)
+VALUES (:team_id, :position, :principal_id, :member_key_id, :hash, :entry);
+
+-- name: is_member
+-- Whether somebody is in a channel.
+SELECT principal_id FROM channel_members
+WHERE team_id = :team_id AND channel_id = :channel_id AND principal_id = :principal_id;
+
+-- name: sealed_channels_of
+-- The channels in which somebody is.
+SELECT c.channel FROM channel_members AS m
+JOIN channels AS c ON c.team_id = m.team_id AND c.channel_id = m.channel_id
+WHERE m.team_id = :team_id AND m.principal_id = :principal_id AND c.state <> 'deleted';
+
+-- name: epoch
+-- One epoch of a channel.
+SELECT statement FROM epochs WHERE team_id = :team_id AND channel_id = :channel_id AND epoch = :epoch;
+
+-- name: epochs
+-- Epochs of a channel before one, newest first.
+SELECT epoch, statement FROM epochs
+WHERE team_id = :team_id AND channel_id = :channel_id AND epoch < :before ORDER BY epoch DESC LIMIT :most;
+
+-- name: all_epochs
+-- The epochs of a channel, in order.
+SELECT statement FROM epochs WHERE team_id = :team_id AND channel_id = :channel_id ORDER BY epoch LIMIT :most;
+
+-- name: add_epoch
+-- Opens an epoch.
+INSERT INTO epochs (team_id, channel_id, epoch, statement) VALUES (:team_id, :channel_id, :epoch, :statement);
+
+-- name: epoch_holders
+-- To whom an epoch's key is wrapped.
+SELECT principal_id, member_key_id FROM epoch_keys
+WHERE team_id = :team_id AND channel_id = :channel_id AND epoch = :epoch ORDER BY member_key_id;
+
+-- name: epoch_wraps
+-- The wraps of one principal from one epoch to another.
+SELECT epoch, wrapped FROM epoch_keys
+WHERE team_id = :team_id AND channel_id = :channel_id AND principal_id = :principal_id
+    AND epoch >= :first AND epoch <= :last;
+
+-- name: add_epoch_key
+-- Keeps a wrap; the first to a key stays.
+INSERT INTO epoch_keys (team_id, channel_id, epoch, member_key_id, principal_id, wrapped)
+VALUES (:team_id, :channel_id, :epoch, :member_key_id, :principal_id, :wrapped)
+ON CONFLICT (team_id, channel_id, epoch, member_key_id) DO NOTHING;

@@ -222,6 +222,7 @@ CREATE TABLE directory (
 );
 
 CREATE INDEX directory_by_principal ON directory (team_id, principal_id, position);
+CREATE INDEX directory_by_key ON directory (team_id, member_key_id, position);
 
 -- Epochs of encrypted channels, and the epoch's key wrapped to each member key.
 CREATE TABLE epochs (
@@ -241,6 +242,8 @@ CREATE TABLE epoch_keys (
     wrapped text NOT NULL,
     PRIMARY KEY (team_id, channel_id, epoch, member_key_id)
 );
+
+CREATE INDEX epoch_keys_by_principal ON epoch_keys (team_id, channel_id, principal_id, epoch);
 
 -- One-time invites. The hub knows the digest of the code, never what proves the inviter to the guest.
 CREATE TABLE invites (
