@@ -5,74 +5,21 @@ administers access may place entries that others have signed, and end any key. T
 has to believe the hub: every entry can be checked again (`ekiden.crypto.directory`).
 """
 
-import dataclasses
-from typing import assert_never
-
 import msgspec
 
 from ekiden.crypto import directory as signed
 from ekiden.crypto.directory import Act, DirectoryPage, Entry, MemberKey, NewEntry
-from ekiden.crypto.keys import KEY_BYTES, PublicKeys, read
 from ekiden.kernel import limits
 from ekiden.kernel.errors import Forbidden, Invalid, NotFound, TooMany
-from ekiden.log.port import Actor, Reading, Row, Transaction
+from ekiden.log.port import Actor, Reading, Transaction
 from ekiden.relay.epochs import end_epochs_of
-from ekiden.relay.reach import text_of
+from ekiden.relay.keeping import text_of
+from ekiden.relay.member_keys import keys_of, load_member_key
 from ekiden.relay.team_key import team_key
 
 TOPIC = "directory"
 """The topic of new entries; every key may follow it."""
 _entry = msgspec.json.Decoder(Entry).decode
-
-
-def _fold(rows: list[Row]) -> MemberKey | None:
-    """One key as its entries tell it, in the order of their positions."""
-    key: MemberKey | None = None
-    for row in rows:
-        entry = _entry(row["entry"])
-        said = entry.entry
-        match said.act:
-            case Act.ADD:
-                public = PublicKeys(read(said.sign, KEY_BYTES), read(said.wrap, KEY_BYTES))
-                key = MemberKey(
-                    said.principal_id,
-                    entry.name,
-                    public,
-                    said.label,
-                    entry.placed_at,
-                    entry.position,
-                    said.invite,
-                    said.proof,
-                )
-            case Act.VOUCH:
-                assert key is not None
-                key = dataclasses.replace(key, vouched_by=(*key.vouched_by, said.signer))
-            case Act.END:
-                assert key is not None
-                key = dataclasses.replace(key, ended_at=entry.placed_at)
-            case _:
-                assert_never(said.act)
-    return key
-
-
-async def load_member_key(reading: Reading, member_key_id: str) -> MemberKey | None:
-    """One member key, ended or not; None if the directory has none of this id."""
-    return _fold(
-        await reading.rows(
-            "relay.directory_of_key", team_id=reading.team_id, member_key_id=member_key_id
-        )
-    )
-
-
-async def keys_of(reading: Reading, principal_id: str) -> list[MemberKey]:
-    """The live member keys of a principal, in the order in which they were added."""
-    by_key: dict[str, list[Row]] = {}
-    for row in await reading.rows(
-        "relay.directory_of_principal", team_id=reading.team_id, principal_id=principal_id
-    ):
-        by_key.setdefault(row["member_key_id"], []).append(row)
-    keys = (_fold(rows) for rows in by_key.values())
-    return [key for key in keys if key is not None and key.live]
 
 
 async def add_entry(tx: Transaction, said: NewEntry, *, actor: Actor, administers: bool) -> Entry:
@@ -122,7 +69,7 @@ async def add_entry(tx: Transaction, said: NewEntry, *, actor: Actor, administer
     )
     tx.append("directory.added", entry, topics=[TOPIC], actor=actor)
     if said.act is Act.END:
-        await end_epochs_of(tx, said.principal_id, said.member_key, actor)
+        await end_epochs_of(tx, said.member_key, actor)
     return entry
 
 

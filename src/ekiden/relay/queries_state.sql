@@ -142,11 +142,10 @@ VALUES (:team_id, :position, :principal_id, :member_key_id, :hash, :entry);
 SELECT principal_id FROM channel_members
 WHERE team_id = :team_id AND channel_id = :channel_id AND principal_id = :principal_id;
 
--- name: sealed_channels_of
--- The channels in which somebody is.
-SELECT c.channel FROM channel_members AS m
-JOIN channels AS c ON c.team_id = m.team_id AND c.channel_id = m.channel_id
-WHERE m.team_id = :team_id AND m.principal_id = :principal_id AND c.state <> 'deleted';
+-- name: epochs_held_by
+-- The newest epoch of each channel whose key a member key was given.
+SELECT channel_id, max(epoch) AS epoch FROM epoch_keys
+WHERE team_id = :team_id AND member_key_id = :member_key_id GROUP BY channel_id;
 
 -- name: epoch
 -- One epoch of a channel.
@@ -181,3 +180,16 @@ WHERE team_id = :team_id AND channel_id = :channel_id AND principal_id = :princi
 INSERT INTO epoch_keys (team_id, channel_id, epoch, member_key_id, principal_id, wrapped)
 VALUES (:team_id, :channel_id, :epoch, :member_key_id, :principal_id, :wrapped)
 ON CONFLICT (team_id, channel_id, epoch, member_key_id) DO NOTHING;
+
+-- name: checkpoints
+-- Checkpoints below a seq, newest first.
+SELECT seq, checkpoint FROM checkpoints WHERE team_id = :team_id AND seq < :before ORDER BY seq DESC LIMIT :most;
+
+-- name: add_checkpoint
+-- Keeps a checkpoint; made twice, the first stays.
+INSERT INTO checkpoints (team_id, seq, checkpoint) VALUES (:team_id, :seq, :checkpoint)
+ON CONFLICT (team_id, seq) DO NOTHING;
+
+-- name: drop_checkpoints
+-- Drops checkpoints whose events are all forgotten.
+DELETE FROM checkpoints WHERE team_id = :team_id AND seq < :before;

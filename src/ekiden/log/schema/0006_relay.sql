@@ -243,6 +243,7 @@ CREATE TABLE epoch_keys (
     PRIMARY KEY (team_id, channel_id, epoch, member_key_id)
 );
 
+CREATE INDEX epoch_keys_by_key ON epoch_keys (team_id, member_key_id, channel_id, epoch);
 CREATE INDEX epoch_keys_by_principal ON epoch_keys (team_id, channel_id, principal_id, epoch);
 
 -- One-time invites. The hub knows the digest of the code, never what proves the inviter to the guest.
