@@ -21,7 +21,7 @@ import msgspec
 import uvloop
 
 from _memory import Memory
-from ekiden.access import verbs as access_verbs
+from ekiden.access import keys as access_keys
 from ekiden.access.gate import AccessGate, open_home
 from ekiden.access.rules import Kind
 from ekiden.access.secrets import new_key
@@ -214,7 +214,7 @@ async def _make_key(log: Log, gate: AccessGate, team_id: str, maker: str, name: 
     key = new_key()
 
     async def verb(tx: Any) -> None:
-        await access_verbs.make_key(
+        await access_keys.make_key(
             tx,
             Actor(owner.principal_id, owner.key_id, owner.name),
             name=name,

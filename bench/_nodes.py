@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +51,31 @@ async def append(call: Call, body: Said) -> Any:
     return await call.write(verb)
 
 
-ENDPOINTS = (Endpoint("POST", "/v1/append", append, "A durable command.", body=Said, need=Need("steer", "team")),)
+class Committed(msgspec.Struct):
+    """When this node heard of the commit of each event that it knows, by seq, on the clock of the machine."""
+
+    at: dict[int, float]
+
+
+COMMITTED: dict[int, float] = {}
+COMMITTED_KEPT_MAX = 10_000
+
+
+def note_commits(_: str, events: Any) -> None:
+    """A follower of the log: what it is told was committed just before."""
+    now = time.perf_counter()
+    if len(COMMITTED) < COMMITTED_KEPT_MAX:
+        COMMITTED.update((event.seq, now) for event in events)
+
+
+async def committed(_: Call) -> Committed:
+    return Committed(COMMITTED)
+
+
+ENDPOINTS = (
+    Endpoint("POST", "/v1/append", append, "A durable command.", body=Said, need=Need("steer", "team")),
+    Endpoint("GET", "/v1/committed", committed, "When events were committed.", need=Need("read", "team")),
+)
 
 
 async def _node(database: str, nats: str, port: int, home: str) -> None:
@@ -59,6 +84,7 @@ async def _node(database: str, nats: str, port: int, home: str) -> None:
     wakeups = NatsWakeups(nats) if nats else None
     queries = joined(room_queries("ekiden.access"), room_queries("ekiden.hub"))
     log = await open_log(database, clock=clock, queries=queries, wakeups=wakeups)
+    log.follow(note_commits)
     if wakeups is not None:
         await wakeups.open(log.log_id)
     key_file = Path(home, "key")

@@ -1,94 +1,89 @@
-"""Logs that are long from the start: rows put into the tables in bulk, as many commands would have left them."""
+"""Logs that are long from the start: the databases make rows themselves, as many commands would have left them.
+
+A filling goes on where the one before it ended, so that a log can be kept and made longer.
+"""
 
 import sqlite3
-from collections.abc import Iterator
+import time
 from pathlib import Path
-from typing import Any
 
 from ekiden.kernel.clock import SystemClock
 from ekiden.log.open import open_log
 from ekiden.log.postgres_connection import connect, end
 
 TEAM = "tem_00000000000000000000"
-PIECE = 20_000
-_COLUMNS = (
-    "SELECT attname::text AS name FROM pg_attribute"
-    " WHERE attrelid = $1::text::regclass AND attnum > 0 ORDER BY attnum"
-)
+TOPICS = 100
+PIECE = 100_000
 _BODY = '{"message_id":"msg_00000000000000000000","text":"please run the tests again","state":"stored"}'
+_AT = "2026-01-01T00:00:00.000Z"
+_DIGEST = "d" * 64
+# Rows come in the order of each table's key where that can be, as a bulk of them should.
+_TEXTS = (
+    "INSERT INTO events (team_id, seq, kind, topics, at, actor_id, actor_key, actor_name, body) SEQS"
+    f" SELECT '{TEAM}', seq, 'message.stored', TOPIC || ' team', '{_AT}', 'pri_0', 'key_0', 'bench', '{_BODY}'"
+    " FROM n ORDER BY seq",
+    "INSERT INTO event_topics (team_id, topic, seq) SEQS"
+    f" SELECT '{TEAM}', TOPIC, seq FROM n ORDER BY seq % {TOPICS}, seq",
+    "INSERT INTO event_topics (team_id, topic, seq) SEQS" + f" SELECT '{TEAM}', 'team', seq FROM n ORDER BY seq",
+    "INSERT INTO commands (team_id, principal_id, command_id, digest, answer, seq, done_at_s) SEQS"
+    f" SELECT '{TEAM}', 'pri_0', 'c' || (100000000 + seq), '{_DIGEST}', '{{\"seq\":' || seq || '}}', seq,"
+    " 1900000000 FROM n ORDER BY seq",
+    f"INSERT INTO teams (team_id, head) SEQS SELECT '{TEAM}', seq FROM n ORDER BY seq DESC LIMIT 1"
+    " ON CONFLICT (team_id) DO UPDATE SET head = excluded.head",
+)
 
 
-def events(first: int, count: int) -> list[tuple[Any, ...]]:
-    """Rows of `events`."""
-    actor = ("pri_00000000000000000000", "key_00000000000000000000", "bench")
-    return [
-        (
-            TEAM,
-            seq,
-            "message.stored",
-            f"session:ses_{seq % 100:020} team",
-            "2026-01-01T00:00:00.000Z",
-            *actor,
-            _BODY,
-        )
-        for seq in range(first, first + count)
-    ]
+def topic_of(number: int) -> str:
+    """One of the topics that each have every hundredth event."""
+    return f"session:ses_{1000 + number}"
 
 
-def topics(first: int, count: int) -> list[tuple[Any, ...]]:
-    """Rows of `event_topics`."""
-    pairs = ((f"session:ses_{seq % 100:020}", seq) for seq in range(first, first + count))
-    return [row for topic, seq in pairs for row in ((TEAM, topic, seq), (TEAM, "team", seq))]
+def _statements(first: int, last: int, seqs: str) -> list[str]:
+    """What adds the events of a range of seqs, with all that belongs to them."""
+    topic = f"'session:ses_' || (1000 + seq % {TOPICS})"
+    return [text.replace("SEQS", seqs.format(first=first, last=last)).replace("TOPIC", topic) for text in _TEXTS]
 
 
-def answers(first: int, count: int) -> list[tuple[Any, ...]]:
-    """Rows of `commands`."""
-    return [
-        (TEAM, "pri_00000000000000000000", f"c{seq:08}", "d" * 64, f'{{"seq":{seq}}}', seq, 1_900_000_000)
-        for seq in range(first, first + count)
-    ]
-
-
-TABLES = (("events", events, 9), ("event_topics", topics, 3), ("commands", answers, 7))
-
-
-def pieces(first: int, last: int) -> Iterator[tuple[int, int]]:
-    """(first, count) of each piece."""
-    for start in range(first, last + 1, PIECE):
-        yield start, min(PIECE, last + 1 - start)
-
-
-async def fill_sqlite(path: Path, count: int, *, first: int = 1) -> None:
-    """Has a file hold events `first` to `count`."""
+async def fill_sqlite(path: Path, count: int, *, within_s: float = float("inf")) -> int:
+    """Has a file hold events up to `count`, or as far as it gets in the time; how many it holds."""
     log = await open_log(str(path), clock=SystemClock(), queries={})
+    head = (await log.bounds(TEAM))[1]
     await log.close()
+    return _fill_file(path, head, count, time.monotonic() + within_s)
+
+
+def _fill_file(path: Path, head: int, count: int, until: float) -> int:
+    seqs = "WITH RECURSIVE n (seq) AS (SELECT {first} UNION ALL SELECT seq + 1 FROM n WHERE seq < {last})"
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA synchronous = OFF")
-    connection.execute("BEGIN")
-    for start, many in pieces(first, count):
-        for name, rows, width in TABLES:
-            marks = ", ".join("?" * width)
-            connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows(start, many))
-    connection.execute(
-        "INSERT INTO teams VALUES (?, ?) ON CONFLICT DO UPDATE SET head = excluded.head", (TEAM, count)
-    )
-    connection.execute("COMMIT")
+    connection.execute("PRAGMA cache_size = -65536")
+    while head < count and time.monotonic() < until:
+        last = min(count, head + PIECE)
+        connection.execute("BEGIN")
+        for statement in _statements(head + 1, last, seqs):
+            connection.execute(statement)
+        connection.execute("COMMIT")
+        head = last
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
+    return head
 
 
-async def fill_postgres(url: str, count: int, *, first: int = 1) -> None:
-    """Has a database hold events `first` to `count`."""
+async def fill_postgres(url: str, count: int, *, within_s: float = float("inf")) -> int:
+    """Has a database hold events up to `count`, or as far as it gets in the time; how many it holds."""
+    until = time.monotonic() + within_s
     log = await open_log(url, clock=SystemClock(), queries={})
+    before = head = (await log.bounds(TEAM))[1]
     await log.close()
+    seqs = "WITH n (seq) AS (SELECT generate_series({first}::bigint, {last}::bigint))"
     connection = await connect(url, answer_s=60.0)
     await connection.execute("SET synchronous_commit = off")
-    for start, many in pieces(first, count):
-        for name, rows, width in TABLES:
-            found = await connection.fetch(_COLUMNS, name)
-            columns = [row["name"] for row in found]
-            assert len(columns) == width
-            await connection.copy_records_to_table(name, records=rows(start, many), columns=columns)
-    await connection.execute(
-        "INSERT INTO teams VALUES ($1, $2) ON CONFLICT (team_id) DO UPDATE SET head = excluded.head", TEAM, count
-    )
+    while head < count and time.monotonic() < until:
+        last = min(count, head + PIECE)
+        await connection.execute("; ".join(_statements(head + 1, last, seqs)))
+        head = last
+    if head > before:  # else Postgres would do it by itself while something is measured
+        await connection.execute("VACUUM ANALYZE")
+        await connection.execute("CHECKPOINT")
     await end(connection)
+    return head

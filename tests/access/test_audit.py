@@ -25,6 +25,8 @@ class Refused:
     name: str = "Agent"
     peer: str = "10.0.0.9"
     team_id: str = ""
+    verb: str = ""
+    resource: str = ""
 
 
 async def read(room, **query):
@@ -42,6 +44,15 @@ async def test_a_refusal_says_who_what_and_why(room):
         "peer": "10.0.0.9",
         "dropped": 0,
     }
+
+
+async def test_what_a_key_was_not_allowed_is_explained_as_it_stood_then(room):
+    made = await routes.make_key(room.call(), NewKey("Agent", Kind.AGENT, {"channel:*": ["read"]}))
+    await room.gate.record([Refused(key_id=made.key_id, verb="post", resource="channel:build")], 0)
+    body = msgspec.json.decode((await read(room)).lines[0].body)
+    assert (body["verb"], body["resource"]) == ("post", "channel:build")
+    assert (body["near"], body["pattern"], body["verbs"]) == ("other_verbs", "channel:*", ["read"])
+    assert body["would_allow"] == {"pattern": "channel:build", "verb": "post"}
 
 
 async def test_pages_show_every_line_once_newest_first(room):

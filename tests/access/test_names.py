@@ -15,6 +15,9 @@ SAME = [
     ["my  phone", "my phone", "My\u00a0Phone"],
     ["手机", "手机 "],
     ["\u0430\u0435\u043e", "aeo", "\u03b1eo"],
+    ["BUILD", "\u0412UILD", "\u0392uild"],
+    ["n\u00eb", "n\u0451", "ne\u0308"],
+    ["hope", "\u041d\u041e\u0420\u0415", "\u0570\u0585pe"],
 ]
 
 
@@ -37,6 +40,10 @@ def test_names_that_differ_for_people_differ():
         "System",
         " hub ",
         "\u0430ll",
+        "Here",
+        "everyone",
+        "\uff55ser",
+        "Assistant",
         "x" * (limits.NAME_CHARS_MAX + 1),
         "a\x00b",
         "a\nb",

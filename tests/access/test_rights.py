@@ -82,6 +82,15 @@ def test_every_map_covers_itself_and_the_empty_one(held):
     assert rights.covers(held, {})
 
 
+@given(permissions=MAPS, within=MAPS, verb=ASKED, resource=RESOURCES)
+def test_a_narrowed_map_allows_what_both_allow_and_is_covered_by_both(permissions, within, verb, resource):
+    both = rights.narrowed(permissions, within)
+    expected = rights.allows(permissions, verb, resource) and rights.allows(within, verb, resource)
+    assert rights.allows(both, verb, resource) is expected
+    assert rights.covers(permissions, both)
+    assert rights.covers(within, both)
+
+
 @pytest.mark.parametrize(
     "wanted",
     [{"*": ["post", "status:*"]}, {"channel:*": ["read", "admin"]}, {"private:x": ["mention:all", "lease"]}],

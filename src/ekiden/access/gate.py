@@ -7,10 +7,11 @@ on `key.revoked` on the topic `access`.
 from collections.abc import Sequence
 
 from ekiden.access import rights, rules, verbs
+from ekiden.access.keys import MadeKey
 from ekiden.access.rights import Permissions
 from ekiden.access.rules import Identity
 from ekiden.access.secrets import new_key
-from ekiden.access.verbs import MadeKey, RefusedRequest
+from ekiden.access.verbs import RefusedRequest
 from ekiden.kernel import limits
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.errors import TooMany, Unauthenticated, Unavailable

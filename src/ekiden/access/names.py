@@ -1,7 +1,7 @@
 """Names that people give: shown as given, compared in one canonical form. Pure.
 
 Two names that a person could take for one another are one name here: letter case, widths and compositions
-(NFKC and case folding), outer and repeated spaces, and letters of other scripts that look like Latin ones.
+(NFKD and case folding), outer and repeated spaces, and letters of other scripts that look like Latin ones.
 Invisible, control and direction-changing characters are refused, not dropped. What a thing is called never
 identifies it: ids do.
 """
@@ -12,17 +12,22 @@ from ekiden.kernel import limits
 from ekiden.kernel.errors import Invalid
 
 RESERVED = frozenset(
-    {"all", "anyone", "channel", "ekiden", "everybody", "everyone", "here", "hub", "nobody", "system", "team"}
+    {
+        *("all", "anybody", "anyone", "everybody", "everyone", "here", "me", "nobody", "none", "you"),
+        *("admin", "agents", "channel", "channels", "people", "role", "roles", "root", "team"),
+        *("assistant", "ekiden", "hub", "human", "system", "tool", "user"),
+    }
 )
-"""Words that mean more than one, or Ekiden itself."""
+"""Words that mean more than one, Ekiden itself, or whom a model takes its orders from."""
 
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK_LETTERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
 _VARIATION_SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 
 _LOOKS_LIKE_LATIN = str.maketrans(
-    "аеорсухіјѕһԁԛԝьνορικατυχ",  # Cyrillic, then Greek
-    "aeopcyxijshdqwbvopikatux",
+    # Cyrillic, Greek, Armenian, and letters beside the Latin alphabet; small and capital forms alike.
+    "аеорсухіјѕһԁԛԝьвнмткӏɡνορικατυχβεζημօսհոցզıɑɡɩ",
+    "aeopcyxijshdqwbbhmtklgvopikatuxbezhmouhngqiagi",
 )
 _NO_NAME = "unnamed"
 
@@ -51,8 +56,9 @@ def checked_name(text: str) -> str:
 
 def canonical_name(name: str) -> str:
     """The form in which names are compared."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    return " ".join(folded.translate(_LOOKS_LIKE_LATIN).split())
+    # Taken apart first: what looks alike without its accents does so with them.
+    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold())
+    return " ".join(unicodedata.normalize("NFC", folded.translate(_LOOKS_LIKE_LATIN)).split())
 
 
 def cleaned_name(text: str) -> str:

@@ -4,7 +4,7 @@ import json
 
 from ekiden.access import names, rules
 from ekiden.access.rights import Permissions
-from ekiden.access.rules import Kind
+from ekiden.access.rules import InviteState, Kind, PairingState
 from ekiden.kernel import limits
 from ekiden.kernel.errors import Conflict, Forbidden, TooMany, Unauthenticated
 from ekiden.kernel.ids import Prefix, derived_id, new_id
@@ -71,9 +71,11 @@ async def add_key(
     expires_at: str = "",
     local_line: bool = False,
     parent_key: str = "",
+    replaces: str = "",
 ) -> str:
     """Makes a key for a principal, tells it, and returns its id. `local_line`: for the command line of this
-    computer, which is never locked out by the number of keys. It ends with `parent_key`.
+    computer, which is never locked out by the number of keys. It ends with `parent_key`; it takes the place of
+    `replaces`.
 
     Raises:
         TooMany: at `KEYS_PER_TEAM_MAX`.
@@ -109,6 +111,7 @@ async def add_key(
         "permissions": permissions,
         "expires_at": expires_at,
         "parent_key": parent_key,
+        "replaces": replaces,
     }
     tx.append("key.made", body, topics=[TOPIC], actor=actor)
     return key_id
@@ -154,3 +157,59 @@ async def key_and_below(tx: Transaction, key_id: str) -> list[str]:
             str(row["key_id"]) for row in await tx.rows("access.keys_below", team_id=tx.team_id, parent_key=above)
         )
     return found
+
+
+async def keys_below_since(tx: Transaction, key_id: str, since: str) -> list[str]:
+    """All keys below a key that were valid at some time after `since`, ended or not."""
+    found = [key_id]
+    for above in found:
+        rows = await tx.rows("access.keys_below_since", team_id=tx.team_id, parent_key=above, since=since)
+        found.extend(str(row["key_id"]) for row in rows)
+    return found[1:]
+
+
+async def refuse_many_tries(tx: Transaction, source: str) -> None:
+    """Raises:
+    TooMany: after `PAIRING_TRIES_MAX` wrong codes from a source in `PAIRING_TRIES_WINDOW_S`.
+    """
+    since_s, tries = await _tries(tx, source)
+    if tries >= limits.PAIRING_TRIES_MAX:
+        raise TooMany(
+            "Too many wrong codes.",
+            hint="Wait a minute, then try the code again.",
+            max=limits.PAIRING_TRIES_MAX,
+            retry_after_s=max(1, since_s + limits.PAIRING_TRIES_WINDOW_S - int(rules.seconds_at(tx.now))),
+        )
+
+
+async def count_try(tx: Transaction, source: str) -> None:
+    """One more wrong code came from a source."""
+    since_s, tries = await _tries(tx, source)
+    await tx.run("access.set_tries", team_id=tx.team_id, source=source, since_s=since_s, tries=tries + 1)
+
+
+async def _tries(tx: Transaction, source: str) -> tuple[int, int]:
+    """Since when wrong codes of a source are counted, and how many came."""
+    now_s = int(rules.seconds_at(tx.now))
+    row = await tx.row("access.tries", team_id=tx.team_id, source=source)
+    if row is None or now_s - row["since_s"] >= limits.PAIRING_TRIES_WINDOW_S:
+        return now_s, 0
+    return row["since_s"], row["tries"]
+
+
+def tell_pairing_end(tx: Transaction, pairing_id: str, state: PairingState, actor: Actor) -> None:
+    """Says that a pairing is at its end."""
+    tx.append("pairing.ended", {"pairing_id": pairing_id, "state": state.value}, topics=[TOPIC], actor=actor)
+
+
+async def end_invite(tx: Transaction, row: Row, state: InviteState, actor: Actor) -> None:
+    """Ends an open invite without a guest, and says so."""
+    await tx.run(
+        "access.set_invite",
+        team_id=tx.team_id,
+        invite_id=row["invite_id"],
+        state=state.value,
+        invite=row["invite"],
+    )
+    body = {"invite_id": row["invite_id"], "state": state.value}
+    tx.append("invite.ended", body, topics=[TOPIC], actor=actor)

@@ -64,6 +64,36 @@ VALUES (:key_id, :team_id, :principal_id, :secret_digest, :permissions, :local_l
 SELECT key_id, permissions FROM keys
 WHERE team_id = :team_id AND parent_key = :parent_key AND revoked_at = '' ORDER BY made_at, key_id;
 
+-- name: keys_below_since
+-- Keys that were made below a key and had not ended at a time.
+SELECT key_id FROM keys
+WHERE team_id = :team_id AND parent_key = :parent_key AND (revoked_at = '' OR revoked_at > :since)
+    AND (expires_at = '' OR expires_at > :since) ORDER BY made_at, key_id;
+
+-- name: valid_keys_of
+-- The valid keys of a principal.
+SELECT key_id FROM keys
+WHERE team_id = :team_id AND principal_id = :principal_id AND revoked_at = ''
+    AND (expires_at = '' OR expires_at > :now) ORDER BY made_at, key_id;
+
+-- name: change_key
+-- Gives a key another map.
+UPDATE keys SET permissions = :permissions WHERE key_id = :key_id;
+
+-- name: replace_key
+-- Notes which key takes another's place, and until when that one goes on.
+UPDATE keys SET replaced_by = :replaced_by, expires_at = :expires_at WHERE key_id = :key_id;
+
+-- name: move_keys_below
+-- Puts the keys below one key below another.
+UPDATE keys SET parent_key = :new_parent_key
+WHERE team_id = :team_id AND parent_key = :parent_key AND revoked_at = '';
+
+-- name: suspect_key
+-- Notes since when a key is not trusted; only ever earlier.
+UPDATE keys SET suspect_since = :suspect_since
+WHERE key_id = :key_id AND (suspect_since = '' OR suspect_since > :suspect_since);
+
 -- name: count_keys_below
 -- How many valid keys end with a key.
 SELECT count(*) AS count FROM keys
@@ -131,3 +161,41 @@ ON CONFLICT (team_id, source) DO UPDATE SET since_s = excluded.since_s, tries = 
 SELECT e.seq, e.kind, e.at, e.actor_id, e.actor_key, e.actor_name, e.body
 FROM event_topics AS t JOIN events AS e ON e.team_id = t.team_id AND e.seq = t.seq
 WHERE t.team_id = :team_id AND t.topic = 'access' AND t.seq < :before ORDER BY t.seq DESC LIMIT :most;
+
+-- name: add_invite
+-- Opens an invite.
+INSERT INTO invites (team_id, invite_id, code_digest, made_by_key, state, expires_at, invite)
+VALUES (:team_id, :invite_id, :code_digest, :made_by_key, 'open', :expires_at, :invite);
+
+-- name: invite
+-- One invite.
+SELECT invite_id, made_by_key, state, expires_at, invite FROM invites
+WHERE team_id = :team_id AND invite_id = :invite_id;
+
+-- name: invite_by_code
+-- The invite that a code belongs to.
+SELECT invite_id, made_by_key, state, expires_at, invite FROM invites
+WHERE team_id = :team_id AND code_digest = :code_digest;
+
+-- name: invites
+-- A team's invites, those that run longest first.
+SELECT invite_id, made_by_key, state, expires_at, invite FROM invites
+WHERE team_id = :team_id ORDER BY expires_at DESC, invite_id LIMIT :most;
+
+-- name: open_invites
+-- Invites that nobody has claimed yet.
+SELECT invite_id, made_by_key, state, expires_at, invite FROM invites
+WHERE team_id = :team_id AND state = 'open' ORDER BY expires_at, invite_id;
+
+-- name: set_invite
+-- Moves an invite to its end.
+UPDATE invites SET state = :state, invite = :invite WHERE team_id = :team_id AND invite_id = :invite_id;
+
+-- name: move_invites
+-- Gives the open invites of a key to the one that takes its place.
+UPDATE invites SET made_by_key = :new_key
+WHERE team_id = :team_id AND made_by_key = :made_by_key AND state = 'open';
+
+-- name: forget_invites
+-- Drops invites whose end was long ago; their events stay.
+DELETE FROM invites WHERE team_id = :team_id AND state <> 'open' AND expires_at < :before;

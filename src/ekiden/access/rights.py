@@ -8,9 +8,10 @@ Verbs and patterns that end in `*` take in whatever begins alike. Two things kee
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
 
 from ekiden.kernel import limits
 from ekiden.kernel.errors import Invalid
@@ -95,6 +96,36 @@ def beyond(held: Permissions, wanted: Permissions) -> Iterator[tuple[str, str]]:
                     break
 
 
+def narrowed(permissions: Permissions, within: Permissions) -> dict[str, list[str]]:
+    """What both maps allow, as one map."""
+    both: dict[str, set[str]] = {}
+    for pattern, verbs in permissions.items():
+        for other, other_verbs in within.items():
+            common = other if _matches(pattern, other) else pattern if _matches(other, pattern) else None
+            if common is None:
+                continue
+            for one, two in product(verbs, other_verbs):
+                for part, verb in _met(common, one, two):
+                    both.setdefault(part, set()).add(verb)
+    kept = sorted(both)[: limits.PERMISSION_PATTERNS_MAX]
+    return {pattern: _in_order(both[pattern]) for pattern in kept}
+
+
+def _met(pattern: str, one: str, other: str) -> Iterator[tuple[str, str]]:
+    """Where on a pattern, and with which verb, two granted verbs allow the same."""
+    if one == other:
+        yield pattern, one
+    elif one.endswith("*") and other.startswith(one[:-1]):
+        yield pattern, other
+    elif other.endswith("*") and one.startswith(other[:-1]):
+        yield pattern, one
+    elif Right.ADMIN in (one, other):
+        verb = other if one == Right.ADMIN else one
+        if verb in _IMPLIED_BY_ADMIN or verb.startswith(_STATUS):
+            for part in _on_channels(pattern):
+                yield part, verb
+
+
 def checked_permissions(permissions: Permissions) -> dict[str, list[str]]:
     """The map in one spelling: verbs once and in order, patterns sorted.
 
@@ -129,8 +160,12 @@ def _checked_verbs(pattern: str, verbs: Sequence[str]) -> list[str]:
                 f"{verb!r} means nothing on {pattern!r}: it is a verb of channels.",
                 hint="Put it under channel:NAME, channel:*, private:NAME or *.",
             )
+    return _in_order(set(verbs))
+
+
+def _in_order(verbs: Set[str]) -> list[str]:
     named = [right.value for right in Right if right in verbs]
-    return named + sorted({verb for verb in verbs if verb.startswith(_STATUS)})
+    return named + sorted(verb for verb in verbs if verb.startswith(_STATUS))
 
 
 def _decide(permissions: Permissions, verb: str, resource: str) -> bool:
@@ -156,8 +191,11 @@ def _of_channels_only(verb: str) -> bool:
 
 def _parts(pattern: str, verb: str) -> tuple[str, ...]:
     """The pattern cut to where the verb means something."""
-    if not _of_channels_only(verb):
-        return (pattern,)
+    return _on_channels(pattern) if _of_channels_only(verb) else (pattern,)
+
+
+def _on_channels(pattern: str) -> tuple[str, ...]:
+    """What of a pattern lies on channels."""
     if pattern.startswith(CHANNEL_FAMILIES):
         return (pattern,)
     if pattern.endswith("*"):

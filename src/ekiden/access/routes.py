@@ -13,9 +13,10 @@ from typing import TypeVar
 
 import msgspec
 
-from ekiden.access import rules, secrets, verbs
+from ekiden.access import keys, rules, secrets, verbs
+from ekiden.access.keys import MadeKey
 from ekiden.access.rules import Kind, PairingState
-from ekiden.access.verbs import Claimed, MadeKey, MadePairing
+from ekiden.access.verbs import Claimed, MadePairing
 from ekiden.kernel import limits
 from ekiden.kernel.cursors import Cursor, parse_cursor
 from ekiden.kernel.door import Call, Endpoint, Need
@@ -210,7 +211,7 @@ async def me(call: Call) -> Me:
 
 async def sign_out(call: Call) -> SignedOut:
     async def verb(tx: Transaction) -> str:
-        return await verbs.revoke_key(tx, call.actor, call.actor.key_id, reason="signed_out")
+        return await keys.revoke_key(tx, call.actor, call.actor.key_id, reason="signed_out")
 
     await call.write(verb)
     return SignedOut()
@@ -230,7 +231,7 @@ async def make_pairing(call: Call, body: NewPairing) -> Pairing:
         assert digest is not None
         return await verbs.make_pairing(tx, call.actor, name=body.name, local=body.local, code_digest=digest)
 
-    made = _answer(await call.write(verb), MadePairing)
+    made = answer_of(await call.write(verb), MadePairing)
     shown = code if ran else ""
     link = f"{call.hub.url.rstrip('/')}/#pair={code}" if ran else ""
     return Pairing(made.pairing_id, shown, link, made.expires_at)
@@ -273,7 +274,7 @@ async def collect_pairing(call: Call, body: Collect) -> CollectAnswer:
         ran = True
         return await verbs.collect_pairing(tx, claim=body.claim, key_digest=key.digest)
 
-    state = _answer(await call.write(verb), PairingState)
+    state = answer_of(await call.write(verb), PairingState)
     granted = ran and state is PairingState.CONFIRMED
     return CollectAnswer(rules.told_state(state), key.text if granted else "")
 
@@ -317,7 +318,7 @@ async def _answer_pairing(call: Call, *, confirm: bool) -> PairingAnswered:
     async def verb(tx: Transaction) -> PairingState:
         return await verbs.answer_pairing(tx, call.actor, pairing_id, confirm=confirm)
 
-    state = _answer(await call.write(verb), PairingState)
+    state = answer_of(await call.write(verb), PairingState)
     return PairingAnswered(pairing_id, state.value)
 
 
@@ -331,7 +332,7 @@ async def make_key(call: Call, body: NewKey) -> KeyMade:
     async def verb(tx: Transaction) -> MadeKey:
         nonlocal ran
         ran = True
-        return await verbs.make_key(
+        return await keys.make_key(
             tx,
             call.actor,
             name=body.name,
@@ -341,12 +342,12 @@ async def make_key(call: Call, body: NewKey) -> KeyMade:
             secret_digest=key.digest,
         )
 
-    made = _answer(await call.write(verb), MadeKey)
+    made = answer_of(await call.write(verb), MadeKey)
     return KeyMade(made.key_id, made.principal_id, key.text if ran else "", made.host_id)
 
 
 async def list_keys(call: Call) -> Keys:
-    rows = await call.ask(verbs.list_keys)
+    rows = await call.ask(keys.list_keys)
     return Keys(
         tuple(
             Key(
@@ -375,9 +376,9 @@ async def revoke_key(call: Call) -> KeyRevoked:
     key_id = call.parameters["key_id"]
 
     async def verb(tx: Transaction) -> str:
-        return await verbs.revoke_key(tx, call.actor, key_id)
+        return await keys.revoke_key(tx, call.actor, key_id)
 
-    return KeyRevoked(key_id, _answer(await call.write(verb), str))
+    return KeyRevoked(key_id, answer_of(await call.write(verb), str))
 
 
 # Audit
@@ -423,7 +424,7 @@ def _limit(call: Call) -> int:
     return min(int(text), limits.PAGE_ROWS_MAX)
 
 
-def _answer(written: Written, form: type[T]) -> T:
+def answer_of(written: Written, form: type[T]) -> T:
     """What the verb answered, now or when the command first ran."""
     return msgspec.json.decode(written.answer, type=form)
 

@@ -131,13 +131,7 @@ def narrowed_expiry(wanted: str, held: str, now: str) -> str:
     """
     if not wanted:
         return held
-    try:
-        parsed = datetime.fromisoformat(wanted)
-    except ValueError:
-        raise Invalid(f"expires_at: {wanted[:40]!r} is not a time.", hint="Like 2030-01-31T12:00:00Z.") from None
-    if parsed.tzinfo is None:
-        raise Invalid("expires_at needs a time zone.", hint="Like 2030-01-31T12:00:00Z.")
-    expires_at = iso(parsed.astimezone(UTC).timestamp())
+    expires_at = _read_time("expires_at", wanted)
     if expires_at <= now:
         raise Invalid("expires_at is over already.")
     if held and expires_at > held:
@@ -145,9 +139,41 @@ def narrowed_expiry(wanted: str, held: str, now: str) -> str:
     return expires_at
 
 
+def past_time(since: str, now: str) -> str:
+    """A time that has come already, in the one spelling.
+
+    Raises:
+        Invalid: if `since` is not a time of RFC 3339, or not over yet.
+    """
+    time = _read_time("since", since)
+    if time > now:
+        raise Invalid("since has not come yet.")
+    return time
+
+
+def _read_time(field: str, text: str) -> str:
+    try:
+        parsed = datetime.fromisoformat(text)
+        if parsed.tzinfo is None:
+            raise Invalid(f"{field} needs a time zone.", hint="Like 2030-01-31T12:00:00Z.")
+        return iso(parsed.astimezone(UTC).timestamp())
+    except (ValueError, OverflowError):
+        raise Invalid(f"{field}: {text[:40]!r} is not a time.", hint="Like 2030-01-31T12:00:00Z.") from None
+
+
+def later(time: str, seconds: float) -> str:
+    """The time (RFC 3339) so many seconds after another; before it, if negative."""
+    return iso(seconds_at(time) + seconds)
+
+
+def seconds_at(time: str) -> float:
+    """A time (RFC 3339) as seconds since the epoch."""
+    return datetime.fromisoformat(time).timestamp()
+
+
 def seconds_of(time: str) -> float | None:
     """RFC 3339 as seconds since the epoch; None for ""."""
-    return datetime.fromisoformat(time).timestamp() if time else None
+    return seconds_at(time) if time else None
 
 
 # Pairing
@@ -202,6 +228,15 @@ def move_pairing(state: PairingState, to: PairingState) -> PairingState:
     if to not in PAIRING_MOVES[state]:
         raise Conflict(f"The pairing is {state} already.", state=state.value)
     return to
+
+
+class InviteState(StrEnum):
+    """Only an open invite can be claimed; the others are ends."""
+
+    OPEN = "open"
+    CLAIMED = "claimed"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
 
 
 def claimed_state(*, local: bool, from_loopback: bool) -> PairingState:

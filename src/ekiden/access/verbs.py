@@ -7,31 +7,21 @@ answer in which it is shown. So neither tables nor stored command answers can gi
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol
 
-from ekiden.access import names, principals, rights, rules
-from ekiden.access.rights import PermissionMap, Permissions, Right
+from ekiden.access import keys, names, principals, rights, rules
+from ekiden.access.keys import MadeKey
+from ekiden.access.rights import PermissionMap, Permissions
 from ekiden.access.rules import Identity, Kind, PairingState
 from ekiden.kernel import limits
-from ekiden.kernel.clock import iso
-from ekiden.kernel.errors import Forbidden, NotFound, TooMany, Unauthenticated
-from ekiden.kernel.ids import Prefix, derived_id, new_id
+from ekiden.kernel.errors import NotFound, TooMany, Unauthenticated
+from ekiden.kernel.ids import Prefix, new_id
 from ekiden.log.port import Actor, Reading, Row, Transaction
 
 TOPIC = principals.TOPIC
 _OWNER_NAME = "Owner"
 _LOCAL_ACTOR_NAME = "this computer"
 _NAMES_TRIED_MAX = limits.KEYS_PER_TEAM_MAX + 1
-
-
-@dataclass(frozen=True, slots=True)
-class MadeKey:
-    """A key that was made. Its secret is known only to the caller who handed in the digest."""
-
-    key_id: str
-    principal_id: str
-    host_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +75,13 @@ async def note_used(tx: Transaction, key_id: str) -> bool:
         actor = Actor(row["principal_id"], key_id, row["name"])
         body = {"key_id": key_id, "principal_id": row["principal_id"], "kind": row["kind"], "name": row["name"]}
         tx.append("key.used_first", body, topics=[TOPIC], actor=actor)
-    elif _seconds_between(row["used_at"], tx.now) < limits.KEY_USED_EVERY_S:
+    elif rules.seconds_at(tx.now) - rules.seconds_at(row["used_at"]) < limits.KEY_USED_EVERY_S:
         return False
     await tx.run("access.use_key", key_id=key_id, used_at=tx.now)
     return True
 
 
-# Teams and keys
+# Teams
 
 
 async def home_team(reading: Reading) -> str:
@@ -112,7 +102,7 @@ async def bootstrap(tx: Transaction, *, secret_digest: str, alone: bool = True) 
     else:
         principal_id = str(owner["principal_id"])
         for row in await tx.rows("access.local_keys", team_id=tx.team_id) if alone else ():
-            await _end_key(tx, row["key_id"], Actor(principal_id, "", _LOCAL_ACTOR_NAME), reason="replaced")
+            await keys.end_key(tx, row["key_id"], Actor(principal_id, "", _LOCAL_ACTOR_NAME), reason="replaced")
     key_id = await principals.add_key(
         tx,
         principal_id,
@@ -122,87 +112,6 @@ async def bootstrap(tx: Transaction, *, secret_digest: str, alone: bool = True) 
         local_line=True,
     )
     return MadeKey(key_id, principal_id)
-
-
-async def make_key(
-    tx: Transaction,
-    actor: Actor,
-    *,
-    name: str,
-    kind: Kind,
-    permissions: Permissions | None,
-    expires_at: str,
-    secret_digest: str,
-) -> MadeKey:
-    """Makes a principal and its key; a host also gets the id of its computer. A key may not give more than it has.
-
-    Who may change rights makes any kind, for itself to stand. Any other key makes agents only, below itself: they
-    end with it.
-
-    Raises:
-        Invalid: for a name, map or time that cannot be; permissions for a host are always its own.
-        Conflict: if a principal of that name is there.
-        Forbidden: if the map goes beyond the maker's own, or the kind is not the maker's to make.
-        TooMany: at `KEYS_PER_TEAM_MAX`, `KEYS_BELOW_ONE_MAX` or `KEY_DEPTH_MAX`.
-    """
-    maker = await principals.maker(tx, actor)
-    held: Permissions = json.loads(maker["permissions"])
-    below = not rights.allows(held, Right.ADMIN, "access")
-    if below:
-        await principals.refuse_below(tx, maker, kind)
-    shown = names.checked_name(name)
-    await principals.refuse_taken(tx, shown)
-    ends_at = rules.narrowed_expiry(expires_at, maker["expires_at"], tx.now)
-    if kind is Kind.HOST:
-        if permissions is not None:
-            raise Forbidden("A host's key may feed its own computer's sessions and nothing else.")
-        principal_id = await principals.add_principal(tx, kind, shown)
-        host_id = derived_id(Prefix.HOST, principal_id)
-        granted = rules.default_permissions(kind, host_id)
-    else:
-        usual = held if below else rules.default_permissions(kind)
-        granted = rights.checked_permissions(usual if permissions is None else permissions)
-        too_much = next(rights.beyond(held, granted), None)
-        if too_much is not None:
-            raise Forbidden(
-                "A key cannot give more than it has.",
-                hint=f"This key lacks {too_much[1]!r} on {too_much[0]!r}.",
-                pattern=too_much[0],
-                verb=too_much[1],
-            )
-        principal_id, host_id = await principals.add_principal(tx, kind, shown), ""
-    key_id = await principals.add_key(
-        tx,
-        principal_id,
-        secret_digest,
-        granted,
-        actor=actor,
-        expires_at=ends_at,
-        parent_key=actor.key_id if below else "",
-    )
-    return MadeKey(key_id, principal_id, host_id)
-
-
-async def revoke_key(tx: Transaction, actor: Actor, key_id: str, *, reason: str = "revoked") -> str:
-    """Ends a key, the keys below it, and the pairings that they opened; a key that has ended stays so. Returns
-    when it ended.
-
-    Raises:
-        NotFound: if the team has no such key.
-    """
-    row = await tx.row("access.key", key_id=key_id)
-    if row is None or row["team_id"] != tx.team_id:
-        raise NotFound
-    if row["revoked_at"]:
-        return str(row["revoked_at"])
-    for below in await principals.key_and_below(tx, key_id):
-        await _end_key(tx, below, actor, reason=reason if below == key_id else "parent_ended")
-    return tx.now
-
-
-async def list_keys(reading: Reading) -> list[Row]:
-    """The team's keys, at most `PAGE_ROWS_MAX`, valid ones first, newest first."""
-    return await reading.rows("access.keys", team_id=reading.team_id, most=limits.PAGE_ROWS_MAX)
 
 
 # Pairing
@@ -229,7 +138,7 @@ async def make_pairing(tx: Transaction, actor: Actor, *, name: str, local: bool,
         )
     held: Permissions = json.loads(maker["permissions"])
     usual = rules.default_permissions(Kind.DEVICE)
-    made = MadePairing(new_id(Prefix.PAIRING), _later(tx.now, limits.PAIRING_CODE_S))
+    made = MadePairing(new_id(Prefix.PAIRING), rules.later(tx.now, limits.PAIRING_CODE_S))
     await tx.run(
         "access.add_pairing",
         pairing_id=made.pairing_id,
@@ -266,24 +175,13 @@ async def claim_pairing(
     """
     await end_old_pairings(tx)
     source = "loopback" if from_loopback else "network"
-    now_s = int(_seconds(tx.now))
-    counted = await tx.row("access.tries", team_id=tx.team_id, source=source)
-    since_s, tries = (counted["since_s"], counted["tries"]) if counted is not None else (now_s, 0)
-    if now_s - since_s >= limits.PAIRING_TRIES_WINDOW_S:
-        since_s, tries = now_s, 0
-    if tries >= limits.PAIRING_TRIES_MAX:
-        raise TooMany(
-            "Too many wrong codes.",
-            hint="Wait a minute, then try the code again.",
-            max=limits.PAIRING_TRIES_MAX,
-            retry_after_s=max(1, since_s + limits.PAIRING_TRIES_WINDOW_S - now_s),
-        )
+    await principals.refuse_many_tries(tx, source)
     digest = rules.code_digest(code)
     row = (
         None if digest is None else await tx.row("access.pairing_by_code", team_id=tx.team_id, code_digest=digest)
     )
     if row is None or row["state"] != PairingState.OPEN:
-        await tx.run("access.set_tries", team_id=tx.team_id, source=source, since_s=since_s, tries=tries + 1)
+        await principals.count_try(tx, source)
         return None
     state = rules.move_pairing(
         PairingState.OPEN, rules.claimed_state(local=bool(row["local"]), from_loopback=from_loopback)
@@ -300,7 +198,7 @@ async def claim_pairing(
     )
     if state is PairingState.COLLECTED:
         made = await _add_device(tx, {**row, "device": names.cleaned_name(device)}, key_digest)
-        _tell_end(tx, claimed.pairing_id, state, made)
+        principals.tell_pairing_end(tx, claimed.pairing_id, state, made)
     else:
         body = {
             "pairing_id": claimed.pairing_id,
@@ -327,7 +225,7 @@ async def answer_pairing(tx: Transaction, actor: Actor, pairing_id: str, *, conf
     wanted = PairingState.CONFIRMED if confirm else PairingState.DENIED
     state = rules.move_pairing(PairingState(row["state"]), wanted)
     await tx.run("access.move_pairing", pairing_id=pairing_id, state=state.value)
-    _tell_end(tx, pairing_id, state, actor)
+    principals.tell_pairing_end(tx, pairing_id, state, actor)
     return state
 
 
@@ -366,8 +264,8 @@ async def end_old_pairings(tx: Transaction) -> None:
         if row["expires_at"] <= tx.now:
             state = rules.move_pairing(PairingState(row["state"]), PairingState.EXPIRED)
             await tx.run("access.move_pairing", pairing_id=row["pairing_id"], state=state.value)
-            _tell_end(tx, row["pairing_id"], state, Actor(""))
-    await tx.run("access.forget_pairings", team_id=tx.team_id, before=_later(tx.now, -limits.PAIRINGS_KEPT_S))
+            principals.tell_pairing_end(tx, row["pairing_id"], state, Actor(""))
+    await tx.run("access.forget_pairings", team_id=tx.team_id, before=rules.later(tx.now, -limits.PAIRINGS_KEPT_S))
 
 
 # Audit
@@ -390,21 +288,40 @@ class RefusedRequest(Protocol):
     def name(self) -> str: ...
     @property
     def peer(self) -> str: ...
+    @property
+    def verb(self) -> str: ...
+    @property
+    def resource(self) -> str: ...
 
 
 async def note_refusals(tx: Transaction, refusals: Sequence[RefusedRequest], dropped: int) -> None:
-    """Puts refused requests into the audit trail; `dropped` more were over a bound and are only counted."""
+    """Puts refused requests into the audit trail; `dropped` more were over a bound and are only counted. What a
+    known key was not allowed is explained as the key stood then."""
     for refusal in refusals:
-        body = {
+        body: dict[str, object] = {
             "reason": refusal.reason,
             "method": refusal.method,
             "path": refusal.path,
             "peer": refusal.peer,
             "dropped": dropped,
         }
+        if refusal.verb and refusal.key_id:
+            body |= await _asked(tx, refusal)
         actor = Actor(refusal.principal_id, refusal.key_id, refusal.name)
         tx.append("access.refused", body, topics=[TOPIC], actor=actor)
         dropped = 0
+
+
+async def _asked(tx: Transaction, refusal: RefusedRequest) -> dict[str, object]:
+    """What a refused key had asked for, the entry of its map that came nearest, and what would have allowed it."""
+    resource = refusal.resource[: limits.PERMISSION_PATTERN_CHARS_MAX]
+    asked: dict[str, object] = {"verb": refusal.verb, "resource": resource}
+    try:
+        _, why = await keys.explain_key(tx, refusal.key_id, refusal.verb, resource)
+    except NotFound:
+        return asked
+    would_allow = dict(zip(("pattern", "verb"), why.would_allow, strict=True)) if why.would_allow else None
+    return asked | {"near": why.nearness, "pattern": why.pattern, "verbs": why.verbs, "would_allow": would_allow}
 
 
 async def read_audit(reading: Reading, *, before: int | None, limit: int) -> list[Row]:
@@ -418,19 +335,6 @@ async def read_audit(reading: Reading, *, before: int | None, limit: int) -> lis
 
 
 # What several verbs share
-
-
-async def _end_key(tx: Transaction, key_id: str, actor: Actor, *, reason: str) -> None:
-    await tx.run("access.revoke_key", team_id=tx.team_id, key_id=key_id, revoked_at=tx.now)
-    row = await tx.row("access.key", key_id=key_id)
-    assert row is not None
-    body = {"key_id": key_id, "principal_id": row["principal_id"], "name": row["name"], "reason": reason}
-    tx.append("key.revoked", body, topics=[TOPIC], actor=actor)
-    for pairing in await tx.rows("access.live_pairings", team_id=tx.team_id):
-        if pairing["made_by"] == key_id:
-            state = rules.move_pairing(PairingState(pairing["state"]), PairingState.CANCELLED)
-            await tx.run("access.move_pairing", pairing_id=pairing["pairing_id"], state=state.value)
-            _tell_end(tx, pairing["pairing_id"], state, actor)
 
 
 async def _add_device(tx: Transaction, pairing: Row, key_digest: str) -> Actor:
@@ -452,19 +356,3 @@ async def _add_device(tx: Transaction, pairing: Row, key_digest: str) -> Actor:
         expires_at=pairing["key_expires_at"],
     )
     return Actor(principal_id, key_id, shown)
-
-
-def _tell_end(tx: Transaction, pairing_id: str, state: PairingState, actor: Actor) -> None:
-    tx.append("pairing.ended", {"pairing_id": pairing_id, "state": state.value}, topics=[TOPIC], actor=actor)
-
-
-def _seconds(time: str) -> float:
-    return datetime.fromisoformat(time).timestamp()
-
-
-def _seconds_between(earlier: str, later: str) -> float:
-    return _seconds(later) - _seconds(earlier)
-
-
-def _later(time: str, seconds: float) -> str:
-    return iso(_seconds(time) + seconds)

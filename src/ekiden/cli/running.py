@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ekiden import __version__
 from ekiden.cli.exit_codes import OK
@@ -29,6 +29,7 @@ from ekiden.client.client import Client
 from ekiden.client.stream import Reconnect
 from ekiden.hub.serve import Serving, spare_what_lasts, start_serving
 from ekiden.hub.settings import DEFAULT_PORT, Settings
+from ekiden.hub.waiting import opened
 from ekiden.hub.wiring import open_hub
 from ekiden.kernel.clock import SystemClock
 from ekiden.kernel.errors import EkidenError, StoreHeld, Unauthenticated
@@ -38,6 +39,7 @@ from ekiden.sessions.wire import Hosts
 from ekiden.vendors.demo.native import sessions_folder
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class _VisibleFormatter(logging.Formatter):
@@ -80,7 +82,9 @@ async def _up(options: argparse.Namespace) -> int:
     ending = _asked_to_end()
     make_private_folder(home)
     async with AsyncExitStack() as stack:
-        serving = await _serve(home, options)
+        serving = await _serve(home, options, ending)
+        if serving is None:
+            return OK
         stack.push_async_callback(serving.stop)
         # The hub is reached at its own address, whatever name people use for it.
         client = Client(f"http://127.0.0.1:{serving.port}", read_key(home / LOCAL_KEY))
@@ -114,8 +118,8 @@ def _teller(screen: Screen, options: argparse.Namespace) -> Callable[[str], None
     return lambda line: screen.say(screen.style(line_of(line), "yellow"))
 
 
-async def _serve(home: Path, options: argparse.Namespace) -> Serving:
-    """Opens the data and the port.
+async def _serve(home: Path, options: argparse.Namespace, ending: asyncio.Event) -> Serving | None:
+    """Opens the data and the port; None if it was asked to end while it waited for the data.
 
     Raises:
         StoreHeld: if another Ekiden has the data; its hint has a fresh link to that one.
@@ -133,7 +137,9 @@ async def _serve(home: Path, options: argparse.Namespace) -> Serving:
     )
     settings = settings.told_by(os.environ)
     try:
-        return await start_serving(await open_hub(settings, SystemClock()))
+        opening = opened(settings, lambda: open_hub(settings, SystemClock()), tell=_teller(Screen(), options))
+        hub = await _unless_asked(ending, opening)
+        return await start_serving(hub) if hub is not None else None
     except StoreHeld as error:
         raise await _with_link(error, home) from None
 
@@ -265,6 +271,17 @@ async def _until_here(client: Client, host_id: str) -> None:
 async def _is_here(client: Client, host_id: str) -> bool:
     known = await client.get("/v1/hosts", type=Hosts)
     return any(host.host_id == host_id and host.here for host in known.hosts)
+
+
+async def _unless_asked(ending: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """What the work gives, or None if the signal comes first: a database may be waited for without an end."""
+    working, waiting = asyncio.create_task(work), asyncio.create_task(ending.wait())
+    try:
+        await asyncio.wait([working, waiting], return_when=asyncio.FIRST_COMPLETED)
+        return await working if working.done() else None
+    finally:
+        waiting.cancel()
+        await _cancelled(working)
 
 
 async def _until_asked(ending: asyncio.Event, host: "asyncio.Task[None] | None") -> None:

@@ -48,6 +48,7 @@ class DoorCall:
         "_metrics",
         "_writes",
         "actor",
+        "denied",
         "from_loopback",
         "hub",
         "kind",
@@ -83,6 +84,8 @@ class DoorCall:
         self.parameters = parameters
         self.query = query
         self.from_loopback = from_loopback
+        self.denied = ("", "")
+        """The verb and resource that `may` denied last."""
         self.repeated = False
         """Whether a write of this request was answered from what it answered before."""
         self._live = live
@@ -95,7 +98,10 @@ class DoorCall:
 
     def may(self, verb: str, resource: str) -> bool:
         """Whether the caller's key allows `verb` on `resource`."""
-        return self._gate.allows(self.permissions, verb, resource)
+        allowed = self._gate.allows(self.permissions, verb, resource)
+        if not allowed:
+            self.denied = (verb, resource)
+        return allowed
 
     def _command(self, part: str) -> Command | None:
         if not self._command_id:

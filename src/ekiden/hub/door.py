@@ -277,7 +277,7 @@ class Door:
         resource = place.resource.format_map(parameters) if "{" in place.resource else place.resource
         if self._gate.allows(identity.permissions, need.verb, resource):
             return
-        self._note(scope, "not_allowed", identity)
+        self._note(scope, "not_allowed", identity, (need.verb, resource))
         if self._gate.allows(identity.permissions, "read", resource):
             raise Forbidden("This key may not do that.", verb=need.verb)
         raise NotFound
@@ -289,7 +289,9 @@ class Door:
             return "/v1/…" if path.startswith("/v1/") else "/…"
         return next(iter(found[0].values())).endpoint.path
 
-    def _note(self, scope: Scope, reason: str, identity: Identity | None = None) -> None:
+    def _note(
+        self, scope: Scope, reason: str, identity: Identity | None = None, asked: tuple[str, str] = ("", "")
+    ) -> None:
         client = scope.get("client")
         self._refusals.note(
             Refusal(
@@ -301,6 +303,7 @@ class Door:
                 identity.name if identity is not None else "",
                 str(client[0]) if client else "",
                 identity.team_id if identity is not None else self._team_id,
+                *asked,
             )
         )
 

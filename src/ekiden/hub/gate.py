@@ -32,7 +32,8 @@ class Identity(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A refused request, for the audit trail: why (a stable word), what for, by whom as far as known."""
+    """A refused request, for the audit trail: why (a stable word), what for, by whom as far as known; and which
+    verb on which resource the key was not allowed."""
 
     reason: str
     method: str
@@ -42,6 +43,8 @@ class Refusal:
     name: str = ""
     peer: str = ""
     team_id: str = ""
+    verb: str = ""
+    resource: str = ""
 
 
 class Gate(Protocol):

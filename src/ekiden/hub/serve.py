@@ -6,7 +6,8 @@ import gc
 import logging
 import signal
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import uvicorn
@@ -130,6 +131,42 @@ class Serving:
             await self.hub.stop()
 
 
+def _server(app: Any) -> _Server:
+    return _Server(
+        uvicorn.Config(
+            app,
+            http=_Protocol,
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=CONNECTIONS_MAX,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=int(SHUTDOWN_S),
+        )
+    )
+
+
+@asynccontextmanager
+async def answering(app: Any, address: str, port: int) -> AsyncGenerator[None]:
+    """Has a program of ASGI answer at an address, where there is no hub yet.
+
+    Raises:
+        Unavailable: if the address cannot be had.
+    """
+    listening = listen(address, port)
+    server = _server(app)
+    run = asyncio.ensure_future(server.serve(sockets=[listening]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await run
+        listening.close()
+
+
 def spare_what_lasts() -> None:
     """Takes all that is in memory now out of the collector's sight: modules and wiring last as long as the
     process, and going through them stops every stream for ten milliseconds. For a process that has started."""
@@ -144,25 +181,12 @@ async def start_serving(hub: Hub) -> Serving:
         Unavailable: if the address cannot be had.
     """
     listening = listen(hub.settings.address, hub.settings.port)
-    config = uvicorn.Config(
-        hub,
-        http=_Protocol,
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=CONNECTIONS_MAX,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=int(SHUTDOWN_S),
-    )
     try:
         await hub.start()
     except BaseException:
         listening.close()
         raise
-    serving = Serving(hub, _Server(config), listening)
+    serving = Serving(hub, _server(hub), listening)
     await serving.ready()
     hub.listening_at(serving.url)
     return serving

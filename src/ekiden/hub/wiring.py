@@ -4,7 +4,9 @@ import os
 from pathlib import Path
 
 from ekiden.access import routes as access_routes
+from ekiden.access import routes_keys as access_keys
 from ekiden.access.gate import AccessGate, open_home
+from ekiden.access.port import Ports as AccessPorts
 from ekiden.hub import telemetry
 from ekiden.hub.app import Hub, Rooms, build
 from ekiden.hub.bus import Bus, new_node_id
@@ -30,15 +32,17 @@ from ekiden.sessions import verbs as sessions_verbs
 
 _PRIVATE_FILE = 0o600
 ROOMS = ("ekiden.access", "ekiden.sessions", "ekiden.relay", "ekiden.hub")
+_ACCESS_PORTS = AccessPorts()
 
 
 def endpoints_with(ports: Ports) -> tuple[Endpoint, ...]:
     """All places of all rooms, with what the relay room is given."""
     return (
         *access_routes.ENDPOINTS,
+        *access_keys.endpoints(_ACCESS_PORTS),
         *sessions_routes.ENDPOINTS,
         *relay_routes.endpoints(ports),
-        *relay_state.ENDPOINTS,
+        *relay_state.endpoints(ports),
     )
 
 

@@ -151,6 +151,12 @@ class StoreHeld(Unavailable):
     code = "store_held"
 
 
+class StoreAway(Unavailable):
+    """The database is not there at this moment, and may come by itself. `details`: reason."""
+
+    code = "store_away"
+
+
 class StoreNewer(EkidenError):
     """The database was written by a newer Ekiden."""
 

@@ -148,12 +148,25 @@ async def _copy_table(
 ) -> Copied:
     if copied.whole:
         return copied
-    async with aclosing(_pieces(source, table, copied.last)) as pieces:
-        async for rows in pieces:
-            copied = _further(table, copied, rows)
-            await target.add(table, rows, (_mark(table), msgspec.json.encode(copied).decode()))
+    adding: asyncio.Task[None] | None = None
+    try:
+        async with aclosing(_pieces(source, table, copied.last)) as pieces:
+            async for rows in pieces:
+                before, copied = copied, _further(table, copied, rows)  # while the piece before it is written
+                if adding is not None:
+                    await adding
+                    if progress is not None:
+                        progress(table.name, before.rows)
+                mark = (_mark(table), msgspec.json.encode(copied).decode())
+                adding = asyncio.ensure_future(target.add(table, rows, mark))
+                await asyncio.sleep(0)  # it begins now
+        if adding is not None:
+            await adding
             if progress is not None:
                 progress(table.name, copied.rows)
+    finally:
+        if adding is not None:
+            await asyncio.gather(adding, return_exceptions=True)
     return copied
 
 

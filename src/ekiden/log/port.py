@@ -124,8 +124,8 @@ class Transaction(Reading, Protocol):
     async def redact(self, *seqs: int, answers: bool = True) -> int:
         """Takes what these events said out of the log, and says so in an event `log.redacted`.
 
-        The body of each becomes `{"digest": HEX, "redacted": true}`. With `answers`, what the commands that said it
-        were answered goes too: a search among the actor's commands, needless for events that are older than
+        The body of each becomes `{"digest": HEX, "redacted": true}`. With `answers`, what the commands that said
+        it were answered goes too: a search among the actor's commands, needless for events that are older than
         `COMMAND_ANSWERS_KEPT_S`. At most `LOG_REDACTED_AT_ONCE_MAX` at once. Returns how many were there and had
         something to lose.
         """

@@ -55,19 +55,3 @@ DELETE FROM batches WHERE at_s < :before;
 -- The seqs of a team's oldest event that is still held, and of its newest.
 SELECT (SELECT min(seq) FROM events WHERE team_id = :team_id) AS oldest,
     (SELECT head FROM teams WHERE team_id = :team_id) AS head;
-
--- name: events_of_topics
--- Events with one of these topics after a seq, in order. Each topic gives at most the limit from a range of its own,
--- so that the work is bounded however long the log is.
-SELECT e.seq, e.kind, e.topics, e.at, e.actor_id, e.actor_key, e.actor_name, e.body
-FROM (
-    SELECT DISTINCT f.seq
-    FROM unnest(:topic_names::text[]) AS n (topic)
-    CROSS JOIN LATERAL (
-        SELECT t.seq FROM event_topics AS t
-        WHERE t.team_id = :team_id AND t.topic = n.topic AND t.seq > :after ORDER BY t.seq LIMIT :most
-    ) AS f
-    ORDER BY f.seq LIMIT :most
-) AS wanted
-JOIN events AS e ON e.team_id = :team_id AND e.seq = wanted.seq
-ORDER BY e.seq;

@@ -127,6 +127,22 @@ def fault_of_database(error: BaseException, connection: Connection | None = None
     return ""
 
 
+_COMES_BACK = (
+    asyncpg.exceptions.AdminShutdownError,
+    asyncpg.exceptions.CrashShutdownError,
+    asyncpg.exceptions.CannotConnectNowError,
+    asyncpg.exceptions.PostgresConnectionError,
+    asyncpg.exceptions.TooManyConnectionsError,
+    OSError,
+    TimeoutError,
+)
+
+
+def comes_back(error: BaseException) -> bool:
+    """Whether it may pass without anybody changing a setting."""
+    return isinstance(error, _COMES_BACK) and not isinstance(error, ssl.SSLError)
+
+
 def unavailable(reason: str) -> Unavailable:
     """What callers are told while the database cannot work."""
     return Unavailable(

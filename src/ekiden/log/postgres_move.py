@@ -52,6 +52,7 @@ class PostgresStore:
 
     async def finish(self, meta: dict[str, str], forget: Sequence[str]) -> None:
         async with self._connection.transaction(isolation="read_committed"):
+            await self._connection.execute("SET LOCAL synchronous_commit = on")
             for name, value in meta.items():
                 await self._connection.execute(own("set_meta"), name, value)
             await self._connection.execute("DELETE FROM meta WHERE name = ANY ($1::text[])", list(forget))
@@ -105,4 +106,6 @@ async def postgres_target(url: str, clock: Clock) -> AsyncGenerator[PostgresStor
         await migrate(
             connection, read_migrations(engine="postgres"), log_id=new_log_id(), made_at=iso(clock.now())
         )
+        # A piece that a crash takes is copied again: its mark is in its transaction. The end of a copy waits.
+        await connection.execute("SET synchronous_commit = off")
         yield PostgresStore(connection)

@@ -7,11 +7,20 @@ import asyncpg
 
 from ekiden.kernel import limits
 from ekiden.kernel.clock import Clock, SteadyTime, iso
-from ekiden.kernel.errors import Unavailable
+from ekiden.kernel.errors import StoreAway, Unavailable
 from ekiden.log.lock import DataLock
 from ekiden.log.migrations import read_migrations, refuse_half_moved
 from ekiden.log.postgres import PostgresLog
-from ekiden.log.postgres_connection import Connection, connect, end, fault_of_database, own, shown, translated
+from ekiden.log.postgres_connection import (
+    Connection,
+    comes_back,
+    connect,
+    end,
+    fault_of_database,
+    own,
+    shown,
+    translated,
+)
 from ekiden.log.postgres_migrations import migrate
 from ekiden.log.wakeups import NotifyWakeups, Wakeups
 
@@ -52,7 +61,8 @@ async def prepared(url: str) -> AsyncGenerator[Connection]:
     """A connection for work that takes its time.
 
     Raises:
-        Unavailable: if the database cannot be reached or used; says which, without the password.
+        StoreAway: if the database cannot be reached; says which, without the password.
+        Unavailable: if it cannot be used.
     """
     connection: Connection | None = None
     try:
@@ -62,9 +72,10 @@ async def prepared(url: str) -> AsyncGenerator[Connection]:
         reason = fault_of_database(error, connection)
         if not reason and connection is not None:
             raise translated(error) from error
-        raise Unavailable(
+        away = comes_back(error)
+        raise (StoreAway if away else Unavailable)(
             f"The database {shown(url)} cannot be used: {reason or str(error)}.",
-            hint="Look at its address, user and rights.",
+            hint="Look whether it runs, and at its address." if away else "Look at its address, user and rights.",
             reason=reason or str(error),
         ) from error
     finally:

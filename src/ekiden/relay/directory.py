@@ -1,8 +1,9 @@
-"""The directory of member keys: an append-only list of signed entries, each placed by the hub after the one before.
+"""The directory of member keys: an append-only list of signed entries, each placed by the hub after the one
+before.
 
-Only a principal itself (by its API key) says which keys are its own, each proved by a signature of the key itself; who
-administers access may place entries that others have signed, and end any key. The hub checks all of it, but nobody
-has to believe the hub: every entry can be checked again (`ekiden.crypto.directory`).
+Only a principal itself (by its API key) says which keys are its own, each proved by a signature of the key
+itself; who administers access may place entries that others have signed, and end any key. The hub checks all of
+it, but nobody has to believe the hub: every entry can be checked again (`ekiden.crypto.directory`).
 """
 
 import msgspec
@@ -29,7 +30,8 @@ async def add_entry(tx: Transaction, said: NewEntry, *, actor: Actor, administer
         Forbidden: if the entry is about somebody else, or an unsigned end, and the caller does not administer.
         NotFound: if there is no such principal.
         Invalid: if a signature, an id or its order is wrong (`crypto.directory.checked`), or a field is too long.
-        TooMany: at `MEMBER_KEYS_PER_PRINCIPAL_MAX` live keys, or entries over `DIRECTORY_ENTRIES_PER_PRINCIPAL_MAX`.
+        TooMany: at `MEMBER_KEYS_PER_PRINCIPAL_MAX` live keys, or entries over
+        `DIRECTORY_ENTRIES_PER_PRINCIPAL_MAX`.
     """
     if not administers and said.principal_id != actor.principal_id:
         raise Forbidden("Which keys are somebody's says that one, or who administers access.", verb="admin")
@@ -74,18 +76,13 @@ async def add_entry(tx: Transaction, said: NewEntry, *, actor: Actor, administer
 
 
 async def _refuse_more(tx: Transaction, said: NewEntry) -> None:
-    rows = await tx.rows(
-        "relay.directory_of_principal", team_id=tx.team_id, principal_id=said.principal_id
-    )
+    rows = await tx.rows("relay.directory_of_principal", team_id=tx.team_id, principal_id=said.principal_id)
     if said.act is not Act.END and len(rows) >= limits.DIRECTORY_ENTRIES_PER_PRINCIPAL_MAX:
         raise TooMany(
             "The directory has as many entries of this principal as it may have.",
             max=limits.DIRECTORY_ENTRIES_PER_PRINCIPAL_MAX,
         )
-    if (
-        said.act is Act.ADD
-        and len(await keys_of(tx, said.principal_id)) >= limits.MEMBER_KEYS_PER_PRINCIPAL_MAX
-    ):
+    if said.act is Act.ADD and len(await keys_of(tx, said.principal_id)) >= limits.MEMBER_KEYS_PER_PRINCIPAL_MAX:
         raise TooMany(
             "The principal has as many member keys as it may have.",
             hint="End those that are not used.",

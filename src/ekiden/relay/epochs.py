@@ -1,8 +1,8 @@
 """Epochs of encrypted channels: who may open one, and that its key reaches every member.
 
-The hub never sees a key. It looks that an epoch follows the newest, that its key is wrapped to every member's key and
-to no other, and that what is said is signed; so a member that was forgotten shows before anything is sealed with it.
-When somebody leaves, or a member key ends, the epoch is stale: the next message needs a new one.
+The hub never sees a key. It looks that an epoch follows the newest, that its key is wrapped to every member's
+key and to no other, and that what is said is signed; so a member that was forgotten shows before anything is
+sealed with it. When somebody leaves, or a member key ends, the epoch is stale: the next message needs a new one.
 """
 
 from collections.abc import Sequence
@@ -167,9 +167,7 @@ async def open_epoch(tx: Transaction, channel: Channel, body: NewEpoch, *, actor
 async def _refuse_other_place(tx: Transaction, channel: Channel, epoch: Epoch) -> None:
     previous = ""
     if channel.epoch:
-        row = await tx.row(
-            "relay.epoch", team_id=tx.team_id, channel_id=channel.channel_id, epoch=channel.epoch
-        )
+        row = await tx.row("relay.epoch", team_id=tx.team_id, channel_id=channel.channel_id, epoch=channel.epoch)
         assert row is not None
         previous = _epoch(row["statement"]).digest(tx.team_id)
     if epoch.epoch != channel.epoch + 1 or epoch.previous != previous:
@@ -194,7 +192,8 @@ async def _add_wrap(tx: Transaction, channel: Channel, wrap: Wrap) -> int:
 
 
 async def share_epoch(tx: Transaction, channel: Channel, epoch: int, body: Share, *, actor: Actor) -> EpochView:
-    """Gives the newest epoch's key to members that came later; signatures were checked. A key that has it keeps it.
+    """Gives the newest epoch's key to members that came later; signatures were checked. A key that has it keeps
+    it.
 
     Raises:
         NotFound: if there is no such epoch.
@@ -223,9 +222,7 @@ async def share_epoch(tx: Transaction, channel: Channel, epoch: int, body: Share
     if added:
         told = Pairs(channel.channel_id, epoch, tuple(added))
         tx.append("epoch.shared", told, topics=(channel.resource,), actor=actor)
-    return EpochView(
-        _epoch(row["statement"]), holders=tuple(key for _, key in await _holders(tx, channel, epoch))
-    )
+    return EpochView(_epoch(row["statement"]), holders=tuple(key for _, key in await _holders(tx, channel, epoch)))
 
 
 async def _holders(reading: Reading, channel: Channel, epoch: int) -> list[tuple[str, str]]:
@@ -235,9 +232,7 @@ async def _holders(reading: Reading, channel: Channel, epoch: int) -> list[tuple
     return [(row["principal_id"], row["member_key_id"]) for row in rows]
 
 
-async def read_epochs(
-    reading: Reading, channel: Channel, principal_id: str, *, before: int, limit: int
-) -> Epochs:
+async def read_epochs(reading: Reading, channel: Channel, principal_id: str, *, before: int, limit: int) -> Epochs:
     """Epochs before one (0: the newest first of all), newest first, with the wraps to the caller's own keys."""
     rows = await reading.rows(
         "relay.epochs",

@@ -1,8 +1,8 @@
 """The team's log as a hash chain: checkpoints that the hub signs now and then, and what they prove.
 
-The chain is computed behind the writers, from the newest checkpoint on, so posting does not pay for it. Nothing of it is
-stored but the checkpoints: whoever has the events can compute the rest. Events are only forgotten up to a checkpoint,
-so what is kept always verifies from there.
+The chain is computed behind the writers, from the newest checkpoint on, so posting does not pay for it. Nothing
+of it is stored but the checkpoints: whoever has the events can compute the rest. Events are only forgotten up to
+a checkpoint, so what is kept always verifies from there.
 """
 
 from dataclasses import dataclass, field
@@ -60,10 +60,11 @@ def leaf_of(event: Event) -> bytes:
 
 
 async def next_checkpoint(log: Log, team_id: str) -> tuple[int, bytes]:
-    """Where the chain stands after up to `CHECKPOINT_EVENTS` more events than the newest checkpoint says: (seq, value).
+    """Where the chain stands after up to `CHECKPOINT_EVENTS` more events than the newest checkpoint says: (seq,
+    value).
 
-    A log that begins in the middle (what was before it was forgotten before there were checkpoints) begins its chain
-    there.
+    A log that begins in the middle (what was before it was forgotten before there were checkpoints) begins its
+    chain there.
     """
     newest: Checkpoint | None = await log.ask(team_id, newest_checkpoint)
     if newest is not None:
@@ -113,8 +114,8 @@ async def list_checkpoints(reading: Reading, *, before: int, limit: int) -> Chec
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Something between two checkpoints is not as it was signed. `why`: `changed` (the events do not lead to the signed
-    value), `missing`, `signature`, `redacted` (an event lost its body and nothing tells of it)."""
+    """Something between two checkpoints is not as it was signed. `why`: `changed` (the events do not lead to the
+    signed value), `missing`, `signature`, `redacted` (an event lost its body and nothing tells of it)."""
 
     why: str
     first: int
@@ -138,11 +139,12 @@ class LogCheck:
 
 
 async def check_log(log: Log, team_id: str, hub_key: str = "") -> LogCheck:
-    """Computes the chain over all events that are kept and compares it with every checkpoint. `hub_key`: the public key
-    that is pinned; the one in the database, if empty.
+    """Computes the chain over all events that are kept and compares it with every checkpoint. `hub_key`: the
+    public key that is pinned; the one in the database, if empty.
 
-    What was changed, taken out or put in between is found, up to the newest checkpoint, as long as the checkpoints (or
-    the key that signs them) were not replaced as well: against that helps a checkpoint that somebody else keeps.
+    What was changed, taken out or put in between is found, up to the newest checkpoint, as long as the
+    checkpoints (or the key that signs them) were not replaced as well: against that helps a checkpoint that
+    somebody else keeps.
     """
     found = LogCheck()
     oldest, _ = await log.bounds(team_id)
@@ -154,7 +156,8 @@ async def check_log(log: Log, team_id: str, hub_key: str = "") -> LogCheck:
     if oldest > 1:
         begin = known.get(seq)
         if begin is None:
-            # Nobody has signed where the events that are kept begin: they can only be checked from the next one on.
+            # Nobody has signed where the events that are kept begin: they can only be checked from the next one
+            # on.
             later = [one.seq for one in checkpoints if one.seq >= oldest]
             found.breaks.append(Break("missing", oldest, later[0] if later else oldest))
             if not later:
@@ -169,9 +172,7 @@ async def check_log(log: Log, team_id: str, hub_key: str = "") -> LogCheck:
         if not signed_by(read(public, KEY_BYTES), checkpoint.signature, checkpoint.statement()):
             found.breaks.append(Break("signature", last + 1, checkpoint.seq))
         while seq < checkpoint.seq:
-            page = tuple(
-                await log.events(team_id, seq, limit=min(checkpoint.seq - seq, limits.CHAIN_PAGE_EVENTS))
-            )
+            page = tuple(await log.events(team_id, seq, limit=min(checkpoint.seq - seq, limits.CHAIN_PAGE_EVENTS)))
             if not page or page[0].seq != seq + 1 or page[-1].seq != seq + len(page):
                 found.breaks.append(Break("missing", seq + 1, checkpoint.seq))
                 seq = checkpoint.seq
@@ -206,9 +207,7 @@ async def _kept(log: Log, team_id: str) -> tuple[list[Checkpoint], str]:
     while True:
         page: Checkpoints = await log.ask(
             team_id,
-            lambda reading, before=before: list_checkpoints(
-                reading, before=before, limit=limits.PAGE_ROWS_MAX
-            ),
+            lambda reading, before=before: list_checkpoints(reading, before=before, limit=limits.PAGE_ROWS_MAX),
         )
         kept += page.checkpoints
         if not page.next:

@@ -1,4 +1,5 @@
-"""Member keys as the directory's entries tell them: whose, with which public halves, and whether they have ended."""
+"""Member keys as the directory's entries tell them: whose, with which public halves, and whether they have
+ended."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -46,17 +47,13 @@ def _fold(rows: Iterable[Row]) -> MemberKey | None:
 async def load_member_key(reading: Reading, member_key_id: str) -> MemberKey | None:
     """One member key, ended or not; None if the directory has none of this id."""
     return _fold(
-        await reading.rows(
-            "relay.directory_of_key", team_id=reading.team_id, member_key_id=member_key_id
-        )
+        await reading.rows("relay.directory_of_key", team_id=reading.team_id, member_key_id=member_key_id)
     )
 
 
 async def keys_of_members(reading: Reading, channel_id: str) -> list[MemberKey]:
     """The live member keys of all who are in a channel."""
-    return _live(
-        await reading.rows("relay.directory_of_members", team_id=reading.team_id, channel_id=channel_id)
-    )
+    return _live(await reading.rows("relay.directory_of_members", team_id=reading.team_id, channel_id=channel_id))
 
 
 async def keys_of(reading: Reading, principal_id: str) -> list[MemberKey]:
@@ -72,5 +69,3 @@ def _live(rows: Iterable[Row]) -> list[MemberKey]:
         by_key.setdefault(row["member_key_id"], []).append(row)
     keys = (_fold(entries) for entries in by_key.values())
     return [key for key in keys if key is not None and key.live]
-
-

@@ -1,7 +1,7 @@
 """What members have signed is checked here against the directory, and the hub's own word is put beside it.
 
-A signature counts if it was made with a live member key of the very principal whose API key brings it: so a stolen API
-key alone cannot sign, and a stolen member key alone cannot send.
+A signature counts if it was made with a live member key of the very principal whose API key brings it: so a
+stolen API key alone cannot sign, and a stolen member key alone cannot send.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from ekiden.relay.wire_state import ClearStatus, Evidence, Lease, SetStatus, Sta
 
 
 class SignatureRefused(Invalid):
-    """A signature does not count. `details.why`: `unsigned`, `unknown_key`, `ended_key`, `other_principal`, `forged`,
-    `same_signer`."""
+    """A signature does not count. `details.why`: `unsigned`, `unknown_key`, `ended_key`, `other_principal`,
+    `forged`, `same_signer`."""
 
     code = "signature_refused"
 
@@ -120,10 +120,19 @@ class TeamNotary:
         if signature is None:
             return ""
         self._refuse_other_text(message, signature)
-        content = statements.edit_content(text=edit.text, sealed=edit.sealed, mentions=edit.mentions)
+        content = statements.message_content(
+            text=edit.text,
+            sealed=edit.sealed,
+            answers=message.answers,
+            asks=message.asks,
+            mentions=edit.mentions,
+            title=message.title,
+            attachments=message.attachments,
+        )
         stated = statements.edit(
             team=tx.team_id,
             channel=channel.channel_id,
+            thread=message.thread_id,
             message=message.message_id,
             sender=actor.principal_id,
             content=content,

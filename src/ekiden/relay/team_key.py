@@ -1,8 +1,8 @@
 """The hub's signing key of a team: made once, with the first thing that is to be signed, and kept for ever.
 
-It signs where things stand (messages, status, directory), tickets of leases, notes of purges and checkpoints of the
-log. Members pin its public half. Its seed is in the database, so whoever has that can sign as the hub; members' own
-keys are not there.
+It signs where things stand (messages, status, directory), tickets of leases, notes of purges and checkpoints of
+the log. Members pin its public half. Its seed is in the database, so whoever has that can sign as the hub;
+members' own keys are not there.
 """
 
 import secrets

@@ -185,6 +185,7 @@ CREATE TABLE status_changes (
     version bigint NOT NULL,
     seq bigint NOT NULL,
     by_key text NOT NULL,
+    at text NOT NULL,
     status text NOT NULL,
     PRIMARY KEY (team_id, channel_id, key, version)
 );
@@ -219,11 +220,12 @@ CREATE TABLE channel_leases (
 CREATE INDEX channel_leases_by_key ON channel_leases (team_id, holder_key);
 CREATE INDEX channel_leases_expiring ON channel_leases (team_id, expires_ms) WHERE expires_ms > 0;
 
--- Signed notes of what was purged; `purged` is the Purged.
+-- Signed notes of what was purged; `purged` is the Purged. The log is redacted up to `upto_seq`.
 CREATE TABLE purges (
     team_id text NOT NULL,
     channel_id text NOT NULL,
     last_number bigint NOT NULL,
+    upto_seq bigint NOT NULL,
     purged text NOT NULL,
     PRIMARY KEY (team_id, channel_id, last_number)
 );
@@ -269,6 +271,7 @@ CREATE TABLE invites (
     team_id text NOT NULL,
     invite_id text NOT NULL,
     code_digest text NOT NULL,
+    made_by_key text NOT NULL,
     state text NOT NULL,
     expires_at text NOT NULL,
     invite text NOT NULL,
@@ -276,6 +279,7 @@ CREATE TABLE invites (
 );
 
 CREATE UNIQUE INDEX invites_by_code ON invites (code_digest);
+CREATE INDEX invites_open ON invites (team_id, expires_at) WHERE state = 'open';
 
 -- The hub's signing key of a team, and its signed checkpoints over the log's hash chain.
 CREATE TABLE team_keys (
@@ -291,6 +295,14 @@ CREATE TABLE checkpoints (
     seq bigint NOT NULL,
     checkpoint text NOT NULL,
     PRIMARY KEY (team_id, seq)
+);
+
+-- Keys that are not trusted since a time and of whose writings some are still to be marked.
+CREATE TABLE taints (
+    team_id text NOT NULL,
+    key_id text NOT NULL,
+    since text NOT NULL,
+    PRIMARY KEY (team_id, key_id)
 );
 
 -- Where an agent can be reached: the session that it is, when it last called, and until when it waits.
