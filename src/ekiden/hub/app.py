@@ -54,8 +54,9 @@ class Chores(Protocol):
 class Rooms:
     """What the door stands before. `team_id` is the team of open endpoints; `host_changed` is told when a host
     comes and when it is lost: (team id, host id, here, when it was last seen). `hosts_before` counted as connected
-    when the hub was last here: they are lost if they do not come back. `announce` is told what people open. `bus`
-    goes to the hub's other nodes, where there are any; `chores` are done by one of them at a time. `bells` are
+    when the hub was last here: they are lost if they do not come back. `announce` is told where programs of this
+    computer reach this node. `bus` goes to the hub's other nodes, where there are any; `chores` are done by one of
+    them at a time. `bells` are
     rung with each event."""
 
     endpoints: Sequence[Endpoint]
@@ -166,11 +167,11 @@ class Hub:
             for live in self._teams.values():
                 live.growing.sweep()
 
-    def listening_at(self, url: str) -> None:
-        """Says what people open, once the port is known."""
+    def listening_at(self, url: str, own_url: str) -> None:
+        """Says what people open, and where this node itself is reached, once the port is known."""
         self.facts = replace(self.facts, url=url)
         if self.rooms.announce is not None:
-            self.rooms.announce(url)
+            self.rooms.announce(own_url)
 
     @property
     def teams(self) -> tuple[Live, ...]:
