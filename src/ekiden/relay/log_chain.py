@@ -59,9 +59,9 @@ def leaf_of(event: Event) -> bytes:
     )
 
 
-async def next_checkpoint(log: Log, team_id: str) -> tuple[int, bytes]:
-    """Where the chain stands after up to `CHECKPOINT_EVENTS` more events than the newest checkpoint says: (seq,
-    value).
+async def next_checkpoint(log: Log, team_id: str, upto: int | None = None) -> tuple[int, bytes] | None:
+    """Where the chain stands (seq, value) after up to `CHECKPOINT_EVENTS` more events than the newest checkpoint
+    says, and at most at the event `upto`; None if it stands where it stood.
 
     A log that begins in the middle (what was before it was forgotten before there were checkpoints) begins its
     chain there.
@@ -73,13 +73,20 @@ async def next_checkpoint(log: Log, team_id: str) -> tuple[int, bytes]:
         seq, value = (await log.bounds(team_id))[0] - 1, GENESIS
         if seq:
             return seq, value
-    left = limits.CHECKPOINT_EVENTS
-    while left:
+    began, left = seq, limits.CHECKPOINT_EVENTS
+    if upto is not None:
+        left = min(left, upto - seq)
+    while left > 0:
         events = tuple(await log.events(team_id, seq, limit=min(left, limits.CHAIN_PAGE_EVENTS)))
         if not events:
             break
         seq, value, left = events[-1].seq, linked(value, events), left - len(events)
-    return seq, value
+    return (seq, value) if seq > began else None
+
+
+async def drop_checkpoints(tx: Transaction, before: int) -> None:
+    """Drops checkpoints below a seq: their events are forgotten."""
+    await tx.run("relay.drop_checkpoints", team_id=tx.team_id, before=before)
 
 
 async def add_checkpoint(tx: Transaction, seq: int, value: bytes) -> Checkpoint:

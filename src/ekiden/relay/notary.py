@@ -80,7 +80,6 @@ class TeamNotary:
         channel: Channel,
         message_id: str,
         post: Post,
-        signature: Signature | None,
         actor: Actor,
     ) -> str:
         """The digest of what was signed, "" for an unsigned post.
@@ -88,6 +87,7 @@ class TeamNotary:
         Raises:
             SignatureRefused: if the signature does not count, or is missing in a channel where all is signed.
         """
+        signature = post.signature
         _refuse_unsigned(channel, signature)
         if signature is None:
             return ""
