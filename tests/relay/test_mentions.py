@@ -14,8 +14,29 @@ from ekiden.relay.mentions import mentions_in
 
 VECTORS = json.loads((Path(__file__).parent / "mention_vectors.json").read_text("utf-8"))
 TWIN = Path(__file__).parents[2] / "src/ekiden/web/state/mentions.js"
-PIECES = ("@", "bob", "@bob", '@"', '"', "`", "``", "```", "~~~", "\n", "\n\n", "\r\n", " ", "\\", "/", "> ", "_", "*",
-          ".", "-", "https://", "role:", "é", "e\u0301", "小", "𝒃", "😀", "\u2028", "\x1c", "\ufeff", "(", "1", "a")  # fmt: skip
+PIECES = (
+    *(
+        "@",
+        "bob",
+        "@bob",
+        '@"',
+        '"',
+        "`",
+        "``",
+        "```",
+        "~~~",
+        "\n",
+        "\n\n",
+        "\r\n",
+        " ",
+        "\\",
+        "/",
+        "> ",
+        "_",
+        "*",
+    ),
+    *(".", "-", "https://", "role:", "é", "e\u0301", "小", "𝒃", "😀", "\u2028", "\x1c", "\ufeff", "(", "1", "a"),
+)
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=24).map("".join)
 
 
@@ -59,7 +80,9 @@ def test_the_page_agrees_on_texts_of_all_kinds(tmp_path: Path) -> None:
         "console.log(JSON.stringify(texts.map(mentionsIn)));"
     )
     (tmp_path / "twin.mjs").write_text(script)
-    ran = subprocess.run([node, str(tmp_path / "twin.mjs")], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run(
+        [node, str(tmp_path / "twin.mjs")], capture_output=True, text=True, timeout=60, check=True
+    )
     told = json.loads(ran.stdout)
     assert sum(bool(names) for names in told) > 400
     for text, names in zip(texts, told, strict=True):

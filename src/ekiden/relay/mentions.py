@@ -1,11 +1,11 @@
-"""The grammar of mentions: which names a text calls. Pure. `web/state/mentions.js` is its twin; both are held to one
-set of vectors.
+"""The grammar of mentions: which names a text calls. Pure. `web/state/mentions.js` is its twin; both are held to
+one set of vectors.
 
 `@name` calls somebody if it stands free: no letter, digit, dot, slash or the like before it; brackets, quotes and
-marks of emphasis may be. A name is letters, digits, `_`, `-` and `.`; one with spaces is written `@"Phone 2"`, a role
-as `@role:reviewer` or by its bare name. Nobody is called by what is not said to anybody: code (spans and fenced
-blocks), quoted lines (`> …`), addresses (`me@bob.example`, `https://…/@bob`), package names (`@bob/tool`), and an `@`
-with a backslash before it.
+marks of emphasis may be. A name is letters, digits, `_`, `-` and `.`; one with spaces is written `@"Phone 2"`, a
+role as `@role:reviewer` or by its bare name. Nobody is called by what is not said to anybody: code (spans and
+fenced blocks), quoted lines (`> …`), addresses (`me@bob.example`, `https://…/@bob`), package names (`@bob/tool`),
+and an `@` with a backslash before it.
 """
 
 import re
