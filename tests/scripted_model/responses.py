@@ -74,8 +74,10 @@ def answer(door: Answer, body: dict[str, Any], facts: dict[str, Any]) -> None:
         output.append(_think(stream, turn, len(output)))
     if turn.text:
         output.append(_message(door, stream, turn, len(output)))
+    spaces = [name for name, kind in tools.items() if kind == "namespace"]
     for name, arguments in turn.calls:
-        output.append(_call(stream, name, arguments, tools.get(name) == "custom", len(output)))
+        space = next((space for space in spaces if name.startswith(f"{space}__")), "")
+        output.append(_call(stream, name, arguments, tools.get(name) == "custom", len(output), space))
     response = {**response, "status": "completed", "output": output, "usage": usage}
     if not stream.open:
         door.send_json(response)
@@ -128,13 +130,15 @@ def _message(door: Answer, stream: _Stream, turn: Turn, place: int) -> dict[str,
     return item
 
 
-def _call(stream: _Stream, name: str, arguments: Any, custom: bool, place: int) -> dict[str, Any]:
+def _call(stream: _Stream, name: str, arguments: Any, custom: bool, place: int, space: str = "") -> dict[str, Any]:
+    """`space` is that of a tool which the client offers in a namespace: of its MCP servers' tools."""
     item: dict[str, Any] = {
         "id": fresh_id("ctc_" if custom else "fc_"),
         "type": "custom_tool_call" if custom else "function_call",
         "call_id": fresh_id("call_"),
-        "name": name,
+        "name": name.removeprefix(f"{space}__"),
         "status": "in_progress",
+        **({"namespace": space} if space else {}),
     }
     spelled = arguments if custom and isinstance(arguments, str) else json.dumps(arguments)
     key = "input" if custom else "arguments"
