@@ -14,14 +14,15 @@ import warnings
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ekiden.log.migrations import read_migrations
 from ekiden.log.postgres_connection import connect, end
-from ekiden.log.postgres_migrations import migrate
+from ekiden.log.postgres_migrations import migrate, version_of
 
 _SETTINGS = ("fsync = off", "full_page_writes = off", "autovacuum = off", "max_connections = 200", "jit = off")
+T = TypeVar("T")
 _numbers = itertools.count(1)
 
 
@@ -99,6 +100,11 @@ def fresh_database(*, empty: bool = False) -> str:
     return server().url(name)
 
 
+def version_at(url: str) -> int:
+    """The step at which a database's schema is."""
+    return _run(_version(url))
+
+
 @functools.cache
 def _template() -> str:
     _run(_make("ekiden_template", "template0"))
@@ -106,9 +112,17 @@ def _template() -> str:
     return "ekiden_template"
 
 
-def _run(work: Coroutine[Any, Any, None]) -> None:
+def _run(work: Coroutine[Any, Any, T]) -> T:
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, work).result()
+        return thread.submit(asyncio.run, work).result()
+
+
+async def _version(url: str) -> int:
+    connection = await connect(url)
+    try:
+        return await version_of(connection)
+    finally:
+        await end(connection)
 
 
 async def _make(name: str, template: str) -> None:

@@ -95,7 +95,7 @@ class Person:
             assert process.stdout is not None
             for line in process.stdout:
                 self.said.append(line)
-                link = re.search(r"http://\S+/#pair=\S+", line)
+                link = re.search(r"https?://\S+/#pair=\S+", line)
                 if link:
                     self.link = link[0]
                     found.set()

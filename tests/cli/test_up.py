@@ -64,6 +64,14 @@ def test_a_second_start_is_refused_and_leads_to_the_first(person: Person) -> Non
     person.good("sessions")
 
 
+def test_the_command_line_reaches_its_node_whatever_people_call_the_hub(person: Person) -> None:
+    """The public name is a proxy's and need not lead here: links have it, programs here go round it."""
+    person.up("--no-host", "--url", "https://ekiden.example.invalid")
+    assert person.link.startswith("https://ekiden.example.invalid/#pair=")
+    assert person.good("keys", "--json").lines
+    assert "https://ekiden.example.invalid/#pair=" in person.good("pair", "--here").out
+
+
 def test_after_a_kill_the_next_start_takes_over(person: Person) -> None:
     """The lock of a process that was killed is stale; sessions and keys are as they were."""
     process = person.up()

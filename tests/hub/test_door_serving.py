@@ -160,3 +160,40 @@ async def _pipeline(house: House, port: int) -> None:
             assert await reader.readexactly(9) == b'{"seq":%d}' % seq
         writer.close()
         await writer.wait_closed()
+
+
+async def test_an_answer_is_the_same_whichever_way_it_goes() -> None:
+    """In one piece where the server can; as messages where it cannot, because the body comes in pieces or the
+    connection is to be closed."""
+    async with open_house(settings=Settings(Path("unused"), port=0), started=False) as house:
+        serving = await start_serving(house.hub)
+        try:
+            at_once = await raw_request(serving.port, "POST", "/v1/say", b'{"text":"x"}', key=OWNER)
+            closing = await raw_request(
+                serving.port, "POST", "/v1/say", b'{"text":"x"}', key=OWNER, headers={"Connection": "close"}
+            )
+            assert closing.headers["connection"] == "close"
+            assert {**at_once.headers, "connection": "close", "date": closing.headers["date"]} == closing.headers
+            assert at_once.headers["date"].endswith(" GMT")
+            assert (at_once.status, at_once.body, closing.body) == (200, b'{"seq":1}', b'{"seq":2}')
+            assert await _in_pieces(serving.port) == b'{"seq":3}'
+        finally:
+            await serving.stop()
+
+
+async def _in_pieces(port: int) -> bytes:
+    async with asyncio.timeout(WAIT_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        pieces = (b'{"te', b'xt":', b'"x"}')
+        # The server says that it waits for the body before the first of it is sent.
+        head = head_of(port, "POST", "/v1/say", 12, key=OWNER, headers={"Expect": "100-continue"})
+        writer.write(head)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        answer = await reader.readexactly(9)
+        writer.close()
+        await writer.wait_closed()
+    return answer

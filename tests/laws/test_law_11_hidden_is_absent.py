@@ -4,6 +4,8 @@ Every endpoint of the door that names a thing in its path is tried, those that c
 a thing that is there and that the key may not read, once with an id of the same form that nobody has.
 """
 
+import base64
+import hashlib
 import re
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from sessions.door import House, open_house
 
 pytestmark = pytest.mark.anyio
 
+SECRET = b"a hidden picture"
 BODIES: dict[str, Any] = {
     "POST /v1/sessions/{session_id}/messages": {"text": "hello"},
     "POST /v1/sessions/{session_id}/interrupt": {"turn_id": "trn_00000000000000000001"},
@@ -29,7 +32,16 @@ BODIES: dict[str, Any] = {
     "POST /v1/hosts/{host_id}/answers": {"request_id": "req_1", "ok": True},
     "POST /v1/hosts/{host_id}/feed": {"entries": []},
     "PUT /v1/hosts/{host_id}": {"name": "x", "platform": "linux", "ekiden_version": "0"},
+    "POST /v1/channels/{channel}/messages": {"text": "hello"},
+    "PATCH /v1/channels/{channel}/messages/{message_id}": {"text": "hello"},
+    "POST /v1/channels/{channel}/acks": {"upto": 1},
+    "PUT /v1/channels/{channel}/status/{key}": {"value": "a hidden value"},
+    "PUT /v1/channels/{channel}/status-rules": {"rules": []},
+    "PUT /v1/channels/{channel}/leases/{name}": {"lease_s": 60},
+    "PUT /v1/channels/{channel}/attachments/{sha256}": {"data": base64.b64encode(SECRET).decode()},
 }
+QUERIES = {"GET /v1/channels/{channel}/acks": "message"}
+"""What must be named in the query as well: the parameter, with the message's id."""
 
 
 async def answer_of(client: Client, endpoint: Endpoint, path: str) -> tuple[Any, ...]:
@@ -43,6 +55,8 @@ async def answer_of(client: Client, endpoint: Endpoint, path: str) -> tuple[Any,
                 return ("answered", await client.post(path, body))
             case "PUT":
                 return ("answered", await client.put(path, body))
+            case "PATCH":
+                return ("answered", await client._write("PATCH", path, body, None, None, False))
             case "DELETE":
                 return ("answered", await client.delete(path))
             case other:
@@ -74,7 +88,30 @@ async def things_of(house: House) -> dict[str, str]:
         view = await house.owner.get(f"/v1/sessions/{session_id}")
         pairing = await house.owner.post("/v1/pairings", {"name": "hidden"})
         keys = await house.owner.get("/v1/keys")
+        channel = await house.owner.post("/v1/channels", {"name": "hidden", "topic": "a hidden topic"})
+        picture = hashlib.sha256(SECRET).hexdigest()
+        await house.owner.put(
+            f"/v1/channels/hidden/attachments/{picture}", {"data": base64.b64encode(SECRET).decode()}
+        )
+        posted = await house.owner.post(
+            "/v1/channels/hidden/messages",
+            {
+                "text": "a hidden word",
+                "title": "a hidden thread",
+                "attachments": [{"sha256": picture, "size": len(SECRET)}],
+            },
+        )
+        await house.owner.put("/v1/channels/hidden/status/tests.unit", {"value": "a hidden value"})
+        await house.owner.put("/v1/channels/hidden/leases/deploy", {"lease_s": 60})
         return {
+            "channel": "hidden",
+            "key": "tests.unit",
+            "name": "deploy",
+            "channel_id": channel["channel_id"],
+            "posted_id": posted["message"]["message_id"],
+            "thread_id": posted["message"]["message_id"],
+            "principal_id": posted["message"]["sender_id"],
+            "sha256": picture,
             "session_id": session_id,
             "host_id": host.host_id,
             "approval_id": view["approvals"][0]["approval_id"],
@@ -85,11 +122,30 @@ async def things_of(house: House) -> dict[str, str]:
         }
 
 
+def path_of(endpoint: Endpoint, things: dict[str, str]) -> str:
+    """The path of a thing; a message is one of a session or of a channel."""
+    if endpoint.path.startswith("/v1/channels/"):
+        things = {**things, "message_id": things.get("posted_id", things.get("message_id", ""))}
+    path = endpoint.path.format_map(things)
+    name = QUERIES.get(f"{endpoint.method} {endpoint.path}")
+    return f"{path}?{name}={things['posted_id']}" if name else path
+
+
+def missing(name: str) -> str:
+    """A name of that kind that nobody has."""
+    if name in PREFIXES:
+        return new_id(PREFIXES[name])
+    return {"channel": "nowhere", "sha256": hashlib.sha256(SECRET).hexdigest()}.get(name, "itm_1")
+
+
 PREFIXES = {
     "session_id": Prefix.SESSION,
     "host_id": Prefix.HOST,
     "approval_id": Prefix.APPROVAL,
     "message_id": Prefix.MESSAGE,
+    "posted_id": Prefix.MESSAGE,
+    "thread_id": Prefix.MESSAGE,
+    "principal_id": Prefix.PRINCIPAL,
     "pairing_id": Prefix.PAIRING,
     "key_id": Prefix.KEY,
 }
@@ -107,13 +163,10 @@ async def test_law_11_every_endpoint_answers_alike_for_what_is_hidden_and_what_i
         for name, permissions in (("neighbour", elsewhere), ("bystander", {"host:hos_nobody": ["read"]})):
             stranger = await house.device(name, permissions)
             for endpoint in NAMING:
-                names = re.findall(r"\{(\w+)\}", endpoint.path)
-                hidden = endpoint.path.format_map(things)
-                missing = endpoint.path.format_map(
-                    {name: new_id(PREFIXES[name]) if name in PREFIXES else "itm_1" for name in names}
-                )
-                told = await answer_of(stranger, endpoint, hidden)
-                assert told == await answer_of(stranger, endpoint, missing), (endpoint.method, endpoint.path)
+                names = [*re.findall(r"\{(\w+)\}", endpoint.path), "posted_id"]
+                nobodys = path_of(endpoint, {name: missing(name) for name in names})
+                told = await answer_of(stranger, endpoint, path_of(endpoint, things))
+                assert told == await answer_of(stranger, endpoint, nobodys), (endpoint.method, endpoint.path)
                 assert told[0] in (403, 404), (endpoint.method, endpoint.path, told)
 
 
@@ -129,12 +182,17 @@ async def test_law_11_lists_streams_and_searches_hold_no_word_of_what_is_hidden(
             assert listed["total"] == 1
             host.answers["search"] = lambda arguments: {"hits": []}
             said = await stranger.get_bytes("/v1/search", text="hidden") + await stranger.get_bytes("/v1/inbox")
-            topics = f"team,session:{seen},session:{things['session_id']}"
+            for path, query in (("channels", {}), ("mentions", {}), ("relay/search", {"text": "hidden"})):
+                said += await stranger.get_bytes(f"/v1/{path}", **query)
+            topics = f"team,channels,channel:hidden,session:{seen},session:{things['session_id']}"
             async with stranger.stream(topics, after=f"{listed['cursor'].split('.')[0]}.0") as stream:
                 async for frame in stream:
                     if frame.kind != "stream.hello":
                         said += msgspec.json.encode(frame)
                     if frame.topic == f"session:{seen}":
                         break
-            for word in (b"hidden", things["session_id"].encode(), things["approval_id"].encode()):
-                assert word not in said
+            for word in (
+                "hidden",
+                *(things[name] for name in ("session_id", "approval_id", "channel_id", "posted_id")),
+            ):
+                assert word.encode() not in said

@@ -242,3 +242,20 @@ async def test_a_place_that_cannot_hold_a_database_is_told_in_words(tmp_path, cl
         await open_log(str(place), clock=clock, queries=QUERIES)
     assert refused.value.message
     assert (tmp_path / "file").read_text() == "x"
+
+
+async def test_the_write_ahead_log_is_taken_back_while_writing_goes_on_and_not_by_the_writer(
+    tmp_path, clock, monkeypatch
+):
+    monkeypatch.setattr(limits, "LOG_CHECKPOINT_AHEAD_COMMANDS", 8)
+    path = tmp_path / "ekiden.db"
+    log = await open_log(str(path), clock=clock, queries=QUERIES)
+    before = path.stat().st_size
+    for _ in range(1_000):
+        await log.write(TEAM, appends(body={"text": "x" * 20_000}))
+        if path.stat().st_size > before + 100_000:
+            break
+    else:
+        raise AssertionError("nothing was taken back")
+    assert path.with_name("ekiden.db-wal").stat().st_size < limits.LOG_CHECKPOINT_BYTES
+    await log.close()

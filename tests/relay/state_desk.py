@@ -41,8 +41,8 @@ QUERIES = joined(
         """
 -- name: add_channel
 -- A channel as it is.
-INSERT INTO channels (team_id, channel_id, name, state, channel)
-VALUES (:team_id, :channel_id, :name, :state, :channel)
+INSERT INTO channels (team_id, channel_id, name, private, state, channel)
+VALUES (:team_id, :channel_id, :name, 0, :state, :channel)
 ON CONFLICT (team_id, channel_id) DO UPDATE SET state = excluded.state, channel = excluded.channel;
 
 -- name: add_principal

@@ -7,17 +7,18 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ekiden.client.plain import PlainClient
 from nats_server import NatsServer, free_port
-from postgres_server import fresh_database
+from postgres_server import fresh_database, version_at
 from whole.computer import wait_for
 from whole.round_robin import RoundRobin
 
 COUNT = 3
 _END_S = 20.0
+_PROGRAM = ("-m", "ekiden.cli")
 
 
 class Nodes:
@@ -49,11 +50,15 @@ class Nodes:
         """A node's data folder."""
         return self.folder / ("ekiden" if number == 0 else f"ekiden-node-{number}")
 
-    def start(self) -> None:
+    def start(self, *, host: bool = True) -> None:
         """Starts all nodes, then the host, and returns when the hub can ask the host."""
         self._nodes = [self._start_node(number, port) for number, port in enumerate(self.round_robin.ports)]
         ready = [self._ready(node) for node in self._nodes]
         self.link = ready[0]["link"]
+        if host:
+            self._start_host()
+
+    def _start_host(self) -> None:
         if not self._host_key:
             with self.client() as client:
                 made = client.post("/v1/keys", {"name": "workstation", "kind": "host"})
@@ -65,17 +70,31 @@ class Nodes:
         with self.client() as client:
             wait_for(lambda: any(host["here"] for host in client.get("/v1/hosts")["hosts"]), "the host is here")
 
-    def _start_node(self, number: int, port: int) -> subprocess.Popen[str]:
+    def start_again(self, number: int, *, program: Sequence[str] = _PROGRAM, refused: bool = False) -> None:
+        """Starts a node that was stopped, with another program perhaps; `refused` if that must not come up."""
+        node = self._start_node(number, self.round_robin.ports[number], program)
+        self._nodes[number] = node
+        if refused:
+            assert node.wait(_END_S) != 0
+        else:
+            self._ready(node)
+
+    def version(self) -> int:
+        """The step at which the database's schema is."""
+        return version_at(self._database_url)
+
+    def _start_node(self, number: int, port: int, program: Sequence[str] = _PROGRAM) -> subprocess.Popen[str]:
         more = {"EKIDEN_HOME": str(self.home(number)), "EKIDEN_DATABASE_URL": self._database_url}
         if self._nats is not None:
             more["EKIDEN_NATS_URL"] = self._nats.url
-        return self._begin(
-            ["up", "--no-host", "--url", self.url, "--port", str(port), "--json", "--no-open"], more
-        )
+        words = ["up", "--no-host", "--url", self.url, "--port", str(port), "--json", "--no-open"]
+        return self._begin(words, more, program)
 
-    def _begin(self, words: list[str], more: Mapping[str, str]) -> subprocess.Popen[str]:
+    def _begin(
+        self, words: list[str], more: Mapping[str, str], program: Sequence[str] = _PROGRAM
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-u", "-m", "ekiden.cli", *words],
+            [sys.executable, "-u", *program, *words],
             env={**self.environment, **more},
             cwd=self.environment["HOME"],
             stdin=subprocess.DEVNULL,
@@ -102,6 +121,10 @@ class Nodes:
     def host_at(self) -> int:
         """The number of the node that the host has dialled."""
         return wait_for(lambda: [at] if (at := self.where(self.host_id)) is not None else None, "the host")[0]
+
+    def stop(self, number: int) -> None:
+        """SIGTERM of one node."""
+        _gone(self._nodes[number], signal.SIGTERM)
 
     def kill(self, number: int) -> None:
         """SIGKILL of one node."""

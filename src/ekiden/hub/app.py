@@ -7,7 +7,7 @@ It starts, follows the log, tells those who follow it, drains and ends. How a re
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 import ekiden
 from ekiden.hub import metrics, openapi
 from ekiden.hub.asgi import ABORT, Receive, Scope, Send
+from ekiden.hub.bells import Bells
 from ekiden.hub.bus import Bus
 from ekiden.hub.callers import Callers
 from ekiden.hub.calls import DoorCall
@@ -53,8 +54,10 @@ class Chores(Protocol):
 class Rooms:
     """What the door stands before. `team_id` is the team of open endpoints; `host_changed` is told when a host
     comes and when it is lost: (team id, host id, here, when it was last seen). `hosts_before` counted as connected
-    when the hub was last here: they are lost if they do not come back. `announce` is told what people open. `bus`
-    goes to the hub's other nodes, where there are any; `chores` are done by one of them at a time."""
+    when the hub was last here: they are lost if they do not come back. `announce` is told where programs of this
+    computer reach this node. `bus` goes to the hub's other nodes, where there are any; `chores` are done by one of
+    them at a time. `bells` are
+    rung with each event."""
 
     endpoints: Sequence[Endpoint]
     gate: Gate
@@ -65,6 +68,7 @@ class Rooms:
     announce: Callable[[str], None] | None = None
     bus: Bus | None = None
     chores: Chores | None = None
+    bells: Bells = field(default_factory=Bells)
 
 
 class Healthy(msgspec.Struct, frozen=True):
@@ -93,6 +97,7 @@ class Hub:
         self._sweeper: asyncio.Task[None] | None = None
         self._unfollow: Callable[[], None] | None = None
         self.metrics = Metrics(self)
+        self.bells = rooms.bells
         self.draining = False
         self.ready = False
         self.neighbours: Neighbours | None = None
@@ -128,6 +133,7 @@ class Hub:
     async def stop(self) -> None:
         """Ends every stream with its reason, finishes what was accepted and closes the log."""
         self.ready = False
+        self.bells.close()
         await self.streams.close(SHUTDOWN_S / 2)
         if self.rooms.chores is not None:
             await self.rooms.chores.stop()
@@ -151,6 +157,7 @@ class Hub:
         requests here, then every stream is told to go on elsewhere. Requests are answered until the end."""
         self.draining = True
         await asyncio.sleep(min(notice_s, DRAIN_NOTICE_S_MAX))
+        self.bells.close()
         await self.streams.close(SHUTDOWN_S / 2, "draining")
 
     async def _sweep(self) -> None:
@@ -160,11 +167,11 @@ class Hub:
             for live in self._teams.values():
                 live.growing.sweep()
 
-    def listening_at(self, url: str) -> None:
-        """Says what people open, once the port is known."""
+    def listening_at(self, url: str, own_url: str) -> None:
+        """Says what people open, and where this node itself is reached, once the port is known."""
         self.facts = replace(self.facts, url=url)
         if self.rooms.announce is not None:
-            self.rooms.announce(url)
+            self.rooms.announce(own_url)
 
     @property
     def teams(self) -> tuple[Live, ...]:
@@ -184,6 +191,7 @@ class Hub:
     def _take(self, team_id: str, events: Sequence[Event]) -> None:
         """Newly committed events: to those who follow; and where keys changed, nobody is known any more."""
         self.live(team_id).take(events)
+        self.bells.note(team_id, events)
         self.metrics.committed(events)
         if any("access" in event.topics for event in events):
             self._forget_identities(team_id)

@@ -6,6 +6,7 @@ from time import monotonic
 from typing import Any, TypeVar, cast
 
 from ekiden.hub import telemetry
+from ekiden.hub.bells import Bell, Bells
 from ekiden.hub.gate import Gate, Permissions
 from ekiden.hub.live import Live
 from ekiden.hub.metrics import Metrics
@@ -39,6 +40,7 @@ class DoorCall:
     """Who calls, with which rights, and what it may use."""
 
     __slots__ = (
+        "_bells",
         "_command_id",
         "_digest",
         "_gate",
@@ -64,6 +66,7 @@ class DoorCall:
         live: Live,
         metrics: Metrics,
         gate: Gate,
+        bells: Bells,
         actor: Actor,
         kind: str,
         permissions: Permissions,
@@ -88,6 +91,7 @@ class DoorCall:
         self._live = live
         self._metrics = metrics
         self._gate = gate
+        self._bells = bells
         self._command_id = command_id
         self._digest = digest
         self._writes = 0
@@ -135,6 +139,10 @@ class DoorCall:
             return await self._live.hosts.request(
                 host_id, verb, arguments, within_s=within_s, request_id=request_id
             )
+
+    def bell(self, topic: str, *, within_s: float) -> Bell:
+        """A bell for the events of `topic`."""
+        return self._bells.bell(self.team_id, topic, within_s)
 
     def host_here(self, host_id: str) -> bool:
         """Whether the host is connected now."""

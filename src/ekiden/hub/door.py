@@ -18,6 +18,7 @@ import msgspec
 
 from ekiden.hub import checks, telemetry
 from ekiden.hub.asgi import EXCHANGE, Exchange, Receive, Scope, Send
+from ekiden.hub.bells import Bells
 from ekiden.hub.callers import Callers, key_of
 from ekiden.hub.calls import DoorCall, checked_command_id, command_digest
 from ekiden.hub.gate import Gate, Identity, Refusal
@@ -30,7 +31,7 @@ from ekiden.hub.refusals import Refusals
 from ekiden.hub.responses import JSON, PROBLEM, Header, answer_head, cookie_header
 from ekiden.hub.settings import Settings
 from ekiden.kernel.door import Endpoint, HubFacts
-from ekiden.kernel.errors import EkidenError, Forbidden, NotFound, TooLarge, TooMany, Unauthenticated
+from ekiden.kernel.errors import EkidenError, Forbidden, Hidden, NotFound, TooLarge, TooMany, Unauthenticated
 from ekiden.kernel.limits import REQUEST_BODY_BYTES_MAX
 from ekiden.log.port import Actor, Written
 
@@ -57,6 +58,8 @@ class House(Protocol):
     def facts(self) -> HubFacts: ...
     @property
     def metrics(self) -> Metrics: ...
+    @property
+    def bells(self) -> Bells: ...
     def live(self, team_id: str, /) -> Live: ...
 
 
@@ -194,6 +197,7 @@ class Door:
             live=live,
             metrics=self._house.metrics,
             gate=self._gate,
+            bells=self._house.bells,
             actor=actor,
             kind=str(identity.kind) if identity is not None else "",
             permissions=identity.permissions if identity is not None else {},
@@ -203,11 +207,15 @@ class Door:
             command_id=command_id,
             digest=command_digest(method, path, query, body) if command_id else "",
         )
-        with telemetry.span("request", method=method, route=place.endpoint.path):
-            if place.decode is None:
-                answer = await place.run(call)
-            else:
-                answer = await place.run(call, decode_body(place.decode, body))
+        try:
+            with telemetry.span("request", method=method, route=place.endpoint.path):
+                if place.decode is None:
+                    answer = await place.run(call)
+                else:
+                    answer = await place.run(call, decode_body(place.decode, body))
+        except (Forbidden, Hidden) as error:
+            self._note(scope, str(error.details.get("refused", "not_allowed")), identity)
+            raise
         await self._send_answer(scope, place, call, answer, exchange, send)
 
     async def _send_answer(

@@ -20,3 +20,21 @@ DELETE FROM commands WHERE (team_id, principal_id, command_id) IN (
     SELECT team_id, principal_id, command_id FROM commands
     WHERE done_at_s < :before ORDER BY done_at_s LIMIT :most
 );
+
+-- name: people_named
+-- Principals of a canonical name that still have a valid key.
+SELECT p.principal_id, p.name, p.kind FROM principals AS p
+WHERE p.team_id = :team_id AND p.canonical = :canonical AND EXISTS (
+    SELECT 1 FROM keys AS k WHERE k.principal_id = p.principal_id
+    AND k.revoked_at = '' AND (k.expires_at = '' OR k.expires_at > :now)
+);
+
+-- name: principal
+-- One principal of the team, or nothing.
+SELECT name, kind FROM principals WHERE team_id = :team_id AND principal_id = :principal_id;
+
+-- name: rights_of_principal
+-- The permission maps of a principal's valid keys.
+SELECT permissions FROM keys
+WHERE principal_id = :principal_id AND team_id = :team_id AND revoked_at = ''
+  AND (expires_at = '' OR expires_at > :now);

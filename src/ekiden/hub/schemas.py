@@ -35,6 +35,8 @@ class Schemas:
                 return self._reference(info.cls, lambda: self._enum(info))
             case inspect.UnionType():
                 return self._union(info)
+            case inspect.BytesType():
+                return {"type": "string", "contentEncoding": "base64"}
             case inspect.StrType():
                 return {"type": "string"}
             case inspect.BoolType():
@@ -61,8 +63,11 @@ class Schemas:
 
     def _reference(self, shape: type, describe: Any) -> Schema:
         name = shape.__name__
-        owner = self._owners.setdefault(name, shape)
-        assert owner is shape, f"{owner} and {shape} have one name"
+        if self._owners.setdefault(name, shape) is not shape:
+            # Another room has a shape of that name: this one is told apart by its own room.
+            name = shape.__module__.split(".")[1].capitalize() + name
+            owner = self._owners.setdefault(name, shape)
+            assert owner is shape, f"{owner} and {shape} have one name"
         if name not in self.components:
             self.components[name] = {}
             self.components[name] = {"title": name, **_description(shape), **describe()}

@@ -46,13 +46,14 @@ class _Exchange:
                 and cycle.scope["method"] != "HEAD"
             )
             write, wake, complete = cycle.transport.write, cycle.message_event.set, cycle.on_response
+            usual = b"".join([b"%b: %b\r\n" % header for header in cycle.default_headers])  # the date
         except AttributeError:
             return False
         if not plain:
             return False
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
-        write(head + body)
+        write(b"%b%b\r\n%b" % (head[:-2], usual, body))
         wake()
         complete()
         return True
@@ -188,7 +189,7 @@ async def start_serving(hub: Hub) -> Serving:
         raise
     serving = Serving(hub, _server(hub), listening)
     await serving.ready()
-    hub.listening_at(serving.url)
+    hub.listening_at(serving.url, hub.settings.own_url_at(serving.port))
     return serving
 
 

@@ -56,8 +56,11 @@ class Settings:
 
     def url_at(self, port: int) -> str:
         """What people open, once the port is known."""
-        if self.url:
-            return self.url
+        return self.url or self.own_url_at(port)
+
+    def own_url_at(self, port: int) -> str:
+        """Where a program of this computer reaches this very node: what people open may lead to another one, or be
+        a name that only exists outside."""
         name = self.address if self.address.strip("0.:") else "127.0.0.1"
         return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 

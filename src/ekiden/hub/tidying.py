@@ -15,7 +15,9 @@ from ekiden.kernel.limits import (
     RETENTION_STEPS_MAX,
 )
 from ekiden.log.port import Log, Reading, Transaction
+from ekiden.relay import attachments, receiving
 from ekiden.relay.leases import end_leases, leases_waiting
+from ekiden.relay.port import Ports
 from ekiden.relay.status import expire_statuses, statuses_waiting
 from ekiden.sessions import retention
 
@@ -26,7 +28,7 @@ class _Forgets(Protocol):
     async def forget(self, team_id: str, before: int) -> int: ...
 
 
-def own_chores(clock: Clock, events_kept_s: float, ended_kept_s: float) -> tuple[Chore, ...]:
+def own_chores(clock: Clock, events_kept_s: float, ended_kept_s: float, ports: Ports) -> tuple[Chore, ...]:
     """What this hub has to have done. `events_kept_s` is how long events are held, `ended_kept_s` how long turns,
     approvals and messages that have ended are held whole; 0 for ever."""
 
@@ -49,9 +51,24 @@ def own_chores(clock: Clock, events_kept_s: float, ended_kept_s: float) -> tuple
         for find in retention.ALL:
             await let_go_of(lease, find, before)
 
+    async def expire_deliveries(lease: Lease) -> None:
+        async def verb(tx: Transaction) -> None:
+            await receiving.expire(tx, ports)
+
+        while await lease.log.ask(lease.team_id, something_expires):
+            await lease.write(verb)
+
+    async def something_expires(reading: Reading) -> bool:
+        return await receiving.something_expires(reading, iso(clock.now()))
+
+    async def drop_attachments(lease: Lease) -> None:
+        await lease.write(attachments.drop_unused)
+
     chores = [
         Chore("expiry", CHORE_EXPIRY_EVERY_S, expire),
         Chore("times", CHORE_LOOK_S, end_times, waits=times_waiting),
+        Chore("deliveries", CHORE_LOOK_S, expire_deliveries, waits=something_expires),
+        Chore("attachments", CHORE_EXPIRY_EVERY_S, drop_attachments),
     ]
     if ended_kept_s:
         chores.append(Chore("ended", CHORE_RETENTION_EVERY_S, let_go))

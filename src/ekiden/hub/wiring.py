@@ -13,29 +13,41 @@ from ekiden.hub.bus import Bus, new_node_id
 from ekiden.hub.bus_link import nats_bus, notify_bus
 from ekiden.hub.chores import Chores
 from ekiden.hub.pages import own_pages
+from ekiden.hub.people import TeamPeople
 from ekiden.hub.settings import Settings
 from ekiden.hub.tidying import own_chores
 from ekiden.kernel.clock import Clock, iso
+from ekiden.kernel.door import Endpoint
 from ekiden.log.lock import take_lock
 from ekiden.log.open import open_log
 from ekiden.log.port import Log, Transaction
 from ekiden.log.queries import joined, room_queries
 from ekiden.log.sqlite_files import make_private_folder
 from ekiden.log.wakeups_nats import NatsWakeups
+from ekiden.relay import routes as relay_routes
 from ekiden.relay import routes_state as relay_state
+from ekiden.relay.port import Ports
 from ekiden.sessions import routes as sessions_routes
 from ekiden.sessions import verbs as sessions_verbs
 
 _PRIVATE_FILE = 0o600
 ROOMS = ("ekiden.access", "ekiden.sessions", "ekiden.relay", "ekiden.hub")
 _ACCESS_PORTS = AccessPorts()
-ENDPOINTS = (
-    *access_routes.ENDPOINTS,
-    *access_keys.endpoints(_ACCESS_PORTS),
-    *sessions_routes.ENDPOINTS,
-    *relay_state.ENDPOINTS,
-)
-"""All places of all rooms."""
+
+
+def endpoints_with(ports: Ports) -> tuple[Endpoint, ...]:
+    """All places of all rooms, with what the relay room is given."""
+    return (
+        *access_routes.ENDPOINTS,
+        *access_keys.endpoints(_ACCESS_PORTS),
+        *sessions_routes.ENDPOINTS,
+        *relay_routes.endpoints(ports),
+        *relay_state.ENDPOINTS,
+    )
+
+
+ENDPOINTS = endpoints_with(Ports(TeamPeople()))
+"""The same, where nothing but the rooms is there: mentions are found at the next call."""
 
 
 async def open_hub(settings: Settings, clock: Clock) -> Hub:
@@ -76,8 +88,9 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         raise
     bus = _bus(settings, log.log_id)
     owner = bus.node_id if bus is not None else new_node_id()
+    ports = Ports(TeamPeople())
     rooms = Rooms(
-        ENDPOINTS,
+        endpoints_with(ports),
         AccessGate(log, clock),
         team_id,
         host_changed=_Connections(log).changed,
@@ -86,7 +99,7 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         announce=log.announce,
         bus=bus,
         chores=Chores(
-            log, team_id, owner, clock, own_chores(clock, settings.events_kept_s, settings.ended_kept_s)
+            log, team_id, owner, clock, own_chores(clock, settings.events_kept_s, settings.ended_kept_s, ports)
         ),
     )
     return build(settings, log, clock, rooms)

@@ -34,6 +34,18 @@ class HubFacts:
     url: str
 
 
+class Bell(Protocol):
+    """Rings with each event of one topic, for as long as its `with` block lasts."""
+
+    def __enter__(self) -> "Bell": ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    async def rung(self) -> bool:
+        """Waits for the next ring; False once the bell's time is over, or the hub ends."""
+        ...
+
+
 class Call(Protocol):
     """One request that has passed the door: who calls, with which rights, and what it may use."""
 
@@ -77,6 +89,14 @@ class Call(Protocol):
 
     def growing(self, session_id: str) -> tuple[Any, ...]:
         """The session's items that grow at this moment, each whole so far (`ekiden.sessions.wire.Growing`)."""
+        ...
+
+    def bell(self, topic: str, *, within_s: float) -> Bell:
+        """A bell for the events of `topic`, for so many seconds from now on.
+
+        Raises:
+            TooMany: when it is hung, if `BELLS_PER_TOPIC_MAX` wait for that topic already.
+        """
         ...
 
     def host_here(self, host_id: str) -> bool:

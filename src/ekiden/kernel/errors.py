@@ -57,6 +57,10 @@ class NotFound(EkidenError):
         super().__init__(message, hint=hint, **details)
 
 
+class Hidden(NotFound):
+    """There is such a thing, but the key may not know of it. Told apart only in the audit trail."""
+
+
 class Conflict(EkidenError):
     """The thing is not in a state that allows this; `details` say in which it is."""
 
@@ -76,6 +80,13 @@ class HeldElsewhere(Conflict):
     code = "held_elsewhere"
 
 
+class StaleEpoch(Conflict):
+    """What was sealed has to be sealed anew. `details`: epoch (the newest; 0 if there is none), opened (whether
+    it may be used, or somebody has to open another first)."""
+
+    code = "stale_epoch"
+
+
 class CommandInFlight(Conflict):
     """The same command is being carried out at this moment."""
 
@@ -87,6 +98,12 @@ class CommandReused(Invalid):
     """A command id was used before with another body."""
 
     code = "command_reused"
+
+
+class NotSealed(Invalid):
+    """Plain text for an encrypted channel, or sealed text for one that is not."""
+
+    code = "not_sealed"
 
 
 class TooLarge(EkidenError):

@@ -1,11 +1,10 @@
 """The log as the rooms see it: verbs, no engine.
 
-A room's verb is an `async def verb(tx)`: it loads with named queries, decides with its own pure rules,
-appends events and projects them into tables. All of it is one transaction. The engine chooses where verbs
-run (SQLite: on the one writer thread, many to a commit, each in a savepoint of its own; a transaction's
-awaitables never really wait there), so a verb must not await anything but its transaction. A verb may be begun
-more than once before its command is answered, and only what its last run did stands: what it leaves outside its
-transaction, it must leave as if it had run once.
+A room's verb is an `async def verb(tx)`: it loads with named queries, decides with its own pure rules, appends
+events and projects them into tables. All of it is one transaction. The engine chooses where verbs run (SQLite: on
+the one writer thread, many to a commit; a transaction's awaitables never really wait there), so a verb must not
+await anything but its transaction. A verb may be begun more than once before its command is answered, and only
+what its last run did stands: what it leaves outside its transaction, it must leave as if it had run once.
 
 Promises of every engine, held by one contract suite:
 - what `write` returned is on disk, once (law 1);

@@ -100,6 +100,9 @@ class SqliteLog:
         self._in_flight: dict[tuple[str, str, str], str] = {}
         self._waiting = 0
         self._asking = 0
+        self._written = 0
+        """Commands since the write-ahead log was last taken back while writing goes on."""
+        self._taking_back = False
         self._followers: list[Follower] = []
         self._closing = False
         self._readers: list[sqlite3.Connection] = []
@@ -224,6 +227,9 @@ class SqliteLog:
             self.health = Health()
         if events and self._followers:
             self._tell_followers(events)
+        self._written += len(outcomes)
+        if self._written >= limits.LOG_CHECKPOINT_AHEAD_COMMANDS and not self._taking_back:
+            self._take_back_ahead()
         for outcome in outcomes:
             job = outcome.job
             self._waiting -= 1
@@ -299,6 +305,24 @@ class SqliteLog:
                     connection.execute("ROLLBACK")
         finally:
             self._readers.append(connection)
+
+    def _take_back_ahead(self) -> None:
+        """Moves what is in the write-ahead log into the database beside the writer. Otherwise a commit would do so
+        every now and then, while all who write wait for it; it still does if this does not keep up."""
+        self._written = 0
+        if self._location is None or self._closing:
+            return
+
+        def take_back(connection: sqlite3.Connection) -> None:
+            # What is wrong with the disk is the writer's to find and to tell.
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+        def done(_: object) -> None:
+            self._taking_back = False
+
+        self._taking_back = True
+        self._loop.run_in_executor(self._pool, self._look, take_back, False).add_done_callback(done)
 
     def _take_back_wal(self, connection: sqlite3.Connection) -> None:
         """Moves what is in the write-ahead log into the database, as far as readers let it."""

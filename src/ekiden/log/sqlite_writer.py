@@ -2,8 +2,9 @@
 
 The order of things in a batch:
 1. `BEGIN IMMEDIATE`, so that a foreign writer is waited for before anything is read;
-2. each command runs to its end. Its events and its answer are held in memory; a savepoint is opened only when
-   it changes a table itself, and rolled back if it refuses;
+2. each command runs to its end. Its events and its answer are held in memory; what it changes in tables it changes
+   at once. Commands decide before they change, so one that refuses has most often changed nothing. If one had, the
+   batch is rolled back and all of it runs again, carefully: each command in a savepoint of its own;
 3. all events, answers and heads are written with few statements for each table, then `COMMIT` (with fsync);
 4. the event loop is woken once: followers first, then the callers.
 
@@ -70,6 +71,8 @@ class Outcome:
 class Batch:
     """What the commands of one commit have brought together so far."""
 
+    careful: bool = False
+    """Whether each command that changes a table does so in a savepoint."""
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
     events: list[tuple[str, Event]] = field(default_factory=list[tuple[str, Event]])
     inserted: int = 0
@@ -84,10 +87,23 @@ Settle = Callable[[Sequence[Outcome], Sequence[tuple[str, Event]], str | None], 
 None if this says nothing of it)."""
 
 
+class _Spoiled(Exception):
+    """A command refused after it had changed a table, and no savepoint takes that back."""
+
+
 class SqliteTransaction:
     """One command's transaction; see `log.port.Transaction`. Of no use after its verb has ended."""
 
-    __slots__ = ("_ended", "_events_from", "_head_before", "_inserted_at_savepoint", "_writer", "now", "team_id")
+    __slots__ = (
+        "_changed",
+        "_ended",
+        "_events_from",
+        "_head_before",
+        "_inserted_before",
+        "_writer",
+        "now",
+        "team_id",
+    )
 
     def __init__(self, writer: "Writer", team_id: str, now: str) -> None:
         self.team_id = team_id
@@ -95,7 +111,8 @@ class SqliteTransaction:
         self._writer = writer
         self._events_from = len(writer.batch.events)
         self._head_before = writer.head(team_id)
-        self._inserted_at_savepoint = -1
+        self._inserted_before = 0
+        self._changed = False
         self._ended = False
 
     @property
@@ -118,8 +135,8 @@ class SqliteTransaction:
 
     async def run(self, query: str, /, **parameters: object) -> int:
         self._prepare(query)
-        if self._inserted_at_savepoint < 0:
-            self._open_savepoint()
+        if not self._changed:
+            self._begin_to_change()
         return self._writer.queries.run(self._writer.connection, query, parameters).rowcount
 
     async def put(self, query: str, /, **parameters: object) -> None:
@@ -136,17 +153,23 @@ class SqliteTransaction:
     def end(self) -> None:
         """Keeps what the command did, for the commit of its batch."""
         self._ended = True
-        if self._inserted_at_savepoint >= 0:
+        if self._changed and self._writer.batch.careful:
             self._writer.connection.execute("RELEASE command")
 
     def undo(self) -> None:
-        """Takes back all that the command did."""
+        """Takes back all that the command did.
+
+        Raises:
+            _Spoiled: if that can only be done by taking back the whole batch.
+        """
         self._ended = True
         batch = self._writer.batch
-        if self._inserted_at_savepoint >= 0:
+        if self._changed:
+            if not batch.careful:
+                raise _Spoiled
             self._writer.connection.execute("ROLLBACK TO command")
             self._writer.connection.execute("RELEASE command")
-            batch.inserted = self._inserted_at_savepoint
+            batch.inserted = self._inserted_before
         del batch.events[self._events_from :]
         self._writer.heads[self.team_id] = self._head_before
 
@@ -160,13 +183,15 @@ class SqliteTransaction:
         if query in self._writer.queries_of_events and self._writer.batch.inserted < len(
             self._writer.batch.events
         ):
-            if self._inserted_at_savepoint < 0:
-                self._open_savepoint()
+            if not self._changed:
+                self._begin_to_change()
             self._writer.insert_events()
 
-    def _open_savepoint(self) -> None:
-        self._writer.connection.execute("SAVEPOINT command")
-        self._inserted_at_savepoint = self._writer.batch.inserted
+    def _begin_to_change(self) -> None:
+        self._changed = True
+        if self._writer.batch.careful:
+            self._writer.connection.execute("SAVEPOINT command")
+            self._inserted_before = self._writer.batch.inserted
 
 
 class Writer:
@@ -331,17 +356,14 @@ class Writer:
 
     def _carry_out(self, jobs: list[Job]) -> None:
         """Runs a batch to its commit, or to nothing at all, and tells the loop."""
-        self.batch = Batch()
         fault = ""
         with self._turn:
             try:
-                self.connection.execute("BEGIN IMMEDIATE")
-                self._notice_foreign_writes()
-                self._look_up_commands(jobs)
-                for job in jobs:
-                    self._run_one(job)
-                self._write_down()
-                self.connection.execute("COMMIT")
+                try:
+                    self._commit(jobs)
+                except _Spoiled:
+                    self._abandon()
+                    self._commit(jobs, careful=True)
             except BaseException as error:  # every caller must hear of it, and the thread must live
                 fault = fault_of_database(error) or f"{type(error).__name__}: {error}"
                 self._abandon()
@@ -354,10 +376,21 @@ class Writer:
         if self._commits % limits.LOG_WAL_LOOK_COMMITS == 0:
             self._do(self._busy_chores)
 
+    def _commit(self, jobs: list[Job], *, careful: bool = False) -> None:
+        self.batch = Batch(careful)
+        self.connection.execute("BEGIN IMMEDIATE")
+        self._notice_foreign_writes()
+        self._look_up_commands(jobs)
+        for job in jobs:
+            self._run_one(job)
+        self._write_down()
+        self.connection.execute("COMMIT")
+
     def _run_one(self, job: Job) -> None:
         """Runs one command.
 
         Raises:
+            _Spoiled: if the batch has to be run again, carefully.
             sqlite3.Error: only where the database itself is at fault; then the batch is lost.
         """
         outcome = Outcome(job)

@@ -300,7 +300,8 @@ class DeliveryState(StrEnum):
 class Delivery(Struct, frozen=True):
     """One mention on its way. `why` is a stable word where nobody is woken: `loop_hops`, `loop_pair`,
     `loop_thread`,
-    `nothing_new`, `may_not_read`, `archived`, `self`."""
+    `nothing_new`, `may_not_read`, `self`; or `expired`, where it is a notice to the sender: `reason` says then
+    who did not answer in time."""
 
     message_id: str
     principal_id: str
@@ -321,7 +322,8 @@ class Delivery(Struct, frozen=True):
 
 
 class Unplaced(Struct, frozen=True):
-    """A name that was mentioned and reaches nobody: `unknown`, `ambiguous`, `may_not_mention`."""
+    """A name that was mentioned and reaches nobody: `unknown`, `ambiguous`, `may_not_mention`, `too_many` (a
+    message mentions at most `MENTIONS_PER_MESSAGE_MAX`)."""
 
     name: str
     why: str
@@ -419,6 +421,12 @@ class Ack(Struct, frozen=True):
     messages: tuple[str, ...] = ()
     declined: bool = False
     reason: str = ""
+
+
+class Surfaced(Struct, frozen=True):
+    """Mentions that were seen to reach the model, or the person's eyes: told by who places them there."""
+
+    messages: tuple[str, ...]
 
 
 class Receipt(Struct, frozen=True):

@@ -2,23 +2,28 @@
 -- transaction of the events that they come from. JSON columns hold the shapes of `ekiden.relay.wire`.
 
 -- `channel` is the Channel without what is counted. A deleted channel keeps its name, so that a name is one thing.
+-- Private names are apart from the others: that one is taken would tell that it is there.
 CREATE TABLE channels (
     team_id text NOT NULL,
     channel_id text NOT NULL,
     name text NOT NULL,
+    private bigint NOT NULL,
     state text NOT NULL,
     channel text NOT NULL,
     PRIMARY KEY (team_id, channel_id)
 );
 
-CREATE UNIQUE INDEX channels_by_name ON channels (team_id, name);
+CREATE UNIQUE INDEX channels_by_name ON channels (team_id, name, private);
 
--- What changes with every message, apart so that the row stays narrow.
+-- What changes with every message, apart so that the row stays narrow. `spoken_number` is of the last word of a person
+-- outside threads, `members` how many follow the channel.
 CREATE TABLE channel_heads (
     team_id text NOT NULL,
     channel_id text NOT NULL,
     first_number bigint NOT NULL,
     last_number bigint NOT NULL,
+    spoken_number bigint NOT NULL,
+    members bigint NOT NULL,
     PRIMARY KEY (team_id, channel_id)
 );
 
@@ -35,8 +40,8 @@ CREATE TABLE channel_members (
 
 CREATE INDEX channel_members_by_principal ON channel_members (team_id, principal_id, channel_id);
 
--- `message` is the Message without its text, which stands apart in `words` to be searched. `seq` is of the event that told of
--- it, `edit_seq` of its last edit (0: none).
+-- `message` is the whole Message; `words` is what of it is searched. `seq` is of the event that told of it, `edit_seq` of
+-- its last edit (0: none); `digest` of what was sent, to know a repeated post by.
 CREATE TABLE channel_messages (
     team_id text NOT NULL,
     channel_id text NOT NULL,
@@ -56,9 +61,10 @@ CREATE TABLE channel_messages (
 
 CREATE UNIQUE INDEX channel_messages_by_id ON channel_messages (team_id, message_id);
 CREATE INDEX channel_messages_by_thread ON channel_messages (team_id, thread_id, number) WHERE thread_id <> '';
-CREATE INDEX channel_messages_by_key ON channel_messages (team_id, sender_key, seq);
+CREATE INDEX channel_messages_by_sender ON channel_messages (team_id, sender_id, channel_id, number);
+CREATE INDEX channel_messages_by_seq ON channel_messages (team_id, seq);
 
--- `thread` is the Thread without what is counted; `wakes` is the budget's account since a person spoke (JSON).
+-- `thread` is the Thread without what is counted; `wakes` the account of who woke whom in it since a person spoke.
 CREATE TABLE channel_threads (
     team_id text NOT NULL,
     channel_id text NOT NULL,
@@ -67,6 +73,7 @@ CREATE TABLE channel_threads (
     state text NOT NULL,
     replies bigint NOT NULL,
     last_number bigint NOT NULL,
+    last_at text NOT NULL,
     thread text NOT NULL,
     wakes text NOT NULL,
     PRIMARY KEY (team_id, thread_id)
@@ -74,45 +81,54 @@ CREATE TABLE channel_threads (
 
 CREATE INDEX channel_threads_newest ON channel_threads (team_id, channel_id, last_number);
 
--- The account of who woke whom outside threads, one row a pair or chain; see `relay.loops`.
+-- The account of who woke whom outside threads; see `relay.loops`. It counts while no person has spoken after `since`.
 CREATE TABLE channel_wakes (
     team_id text NOT NULL,
     channel_id text NOT NULL,
-    pair text NOT NULL,
+    since bigint NOT NULL,
     wakes text NOT NULL,
-    PRIMARY KEY (team_id, channel_id, pair)
+    PRIMARY KEY (team_id, channel_id)
 );
 
--- One row for each principal that a message mentions; `delivery` is the Delivery.
+-- One row for each principal that a message mentions. `waits`: 1 it waits and may wake, 2 it waits without waking,
+-- 0 it is done with. `seq` is of the event that made it; `delivery` is the Delivery without what changes.
 CREATE TABLE deliveries (
     team_id text NOT NULL,
     principal_id text NOT NULL,
     message_id text NOT NULL,
     channel_id text NOT NULL,
     number bigint NOT NULL,
+    sender_id text NOT NULL,
     waits bigint NOT NULL,
     rank bigint NOT NULL,
     seq bigint NOT NULL,
+    state text NOT NULL,
+    at text NOT NULL,
+    attempt bigint NOT NULL,
+    reason text NOT NULL,
     expires_at text NOT NULL,
     delivery text NOT NULL,
     PRIMARY KEY (team_id, principal_id, message_id)
 );
 
-CREATE INDEX deliveries_waiting ON deliveries (team_id, principal_id, rank, seq) WHERE waits = 1;
+CREATE INDEX deliveries_waiting ON deliveries (team_id, principal_id, rank, seq) WHERE waits > 0;
+CREATE INDEX deliveries_by_number ON deliveries (team_id, principal_id, channel_id, number);
 CREATE INDEX deliveries_of_message ON deliveries (team_id, message_id);
-CREATE INDEX deliveries_expiring ON deliveries (team_id, expires_at) WHERE waits = 1 AND expires_at <> '';
+CREATE INDEX deliveries_expiring ON deliveries (team_id, expires_at) WHERE waits > 0 AND expires_at <> '';
 
--- Receipts: all up to `acked_to`, and what lies above it in ranges.
+-- Receipts: all up to `acked_to`, and what lies above it in ranges. `follows`: 1 while its principal is a member.
 CREATE TABLE receipts (
     team_id text NOT NULL,
     channel_id text NOT NULL,
     principal_id text NOT NULL,
     acked_to bigint NOT NULL,
     at text NOT NULL,
+    follows bigint NOT NULL,
     PRIMARY KEY (team_id, channel_id, principal_id)
 );
 
-CREATE INDEX receipts_behind ON receipts (team_id, channel_id, acked_to);
+CREATE INDEX receipts_behind ON receipts (team_id, channel_id, acked_to, principal_id) WHERE follows = 1;
+CREATE INDEX receipts_by_principal ON receipts (team_id, principal_id, channel_id) WHERE follows = 1;
 
 CREATE TABLE receipt_ranges (
     team_id text NOT NULL,
@@ -123,7 +139,9 @@ CREATE TABLE receipt_ranges (
     PRIMARY KEY (team_id, channel_id, principal_id, low)
 );
 
--- Bytes by their hash, as base64, and which messages have them.
+CREATE INDEX receipt_ranges_above ON receipt_ranges (team_id, channel_id, high);
+
+-- Bytes by their hash, as base64, and which messages have them. A use without a message: put in that channel.
 CREATE TABLE attachments (
     team_id text NOT NULL,
     sha256 text NOT NULL,

@@ -1,0 +1,255 @@
+"""Whom a message calls, who of them is woken, and which way it goes to each.
+
+A name that reaches nobody is said to be so; nobody is left out in silence.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from ekiden.kernel.clock import iso
+from ekiden.kernel.limits import CHANNEL_MEMBERS_MAX, MENTIONS_PER_MESSAGE_MAX
+from ekiden.log.port import Transaction
+from ekiden.relay import loops, rules
+from ekiden.relay.keeping import (
+    Caller,
+    KeptChannel,
+    KeptDelivery,
+    add_delivery,
+    column,
+    tell_delivery,
+)
+from ekiden.relay.mentions import mentions_in
+from ekiden.relay.port import Known, Notice, Waker
+from ekiden.relay.wire import (
+    Asks,
+    Channel,
+    Delivery,
+    DeliveryState,
+    Edit,
+    Mention,
+    Message,
+    Post,
+    Unplaced,
+    Way,
+)
+
+_replace = msgspec.structs.replace
+_ROLE, _ALL = "role:", "all"
+
+
+# --- who is called -----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Called:
+    """Whom a message mentions, each once, and the names that reach nobody."""
+
+    people: dict[str, tuple[Known, str]]
+    """By principal id: who, and how it was called."""
+    unplaced: list[Unplaced]
+
+    @property
+    def mentions(self) -> tuple[Mention, ...]:
+        """As the message says it."""
+        return tuple(Mention(who.principal_id, who.name, via) for who, via in self.people.values())
+
+
+async def call(tx: Transaction, caller: Caller, channel: Channel, text: str, others: Sequence[str]) -> Called:
+    """Finds out whom the names in a text, and those beside it, mean."""
+    called = Called({}, [])
+    names = dict.fromkeys((*mentions_in(text), *others))
+    if not names:
+        return called
+    may_call = caller.allowed("mention", channel.resource)
+    for name in names:
+        if name.casefold() == _ALL:
+            found, via = await _everybody(tx, caller, channel, called), _ALL
+        elif not may_call:
+            called.unplaced.append(Unplaced(name, "may_not_mention"))
+            continue
+        else:
+            found, via = await _named(tx, caller, channel, name, called)
+        for who in found:
+            if len(called.people) >= MENTIONS_PER_MESSAGE_MAX and who.principal_id not in called.people:
+                called.unplaced.append(Unplaced(name, "too_many"))
+                break
+            called.people.setdefault(who.principal_id, (who, via))
+    return called
+
+
+async def _everybody(tx: Transaction, caller: Caller, channel: Channel, called: Called) -> Sequence[Known]:
+    if not caller.allowed("mention:all", channel.resource):
+        called.unplaced.append(Unplaced(_ALL, "may_not_mention"))
+        return ()
+    if channel.members > MENTIONS_PER_MESSAGE_MAX:
+        called.unplaced.append(Unplaced(_ALL, "too_many"))
+        return ()
+    rows = await tx.rows(
+        "relay.members_after",
+        team_id=tx.team_id,
+        channel_id=channel.channel_id,
+        after="",
+        most=CHANNEL_MEMBERS_MAX,
+    )
+    members = (Known(row["principal_id"], row["name"], row["kind"]) for row in rows)
+    return [who for who in members if who.principal_id != caller.principal_id]
+
+
+async def _named(
+    tx: Transaction, caller: Caller, channel: Channel, name: str, called: Called
+) -> tuple[Sequence[Known], str]:
+    """Whom a name means: somebody of that name, or else the members with that role."""
+    role = name.removeprefix(_ROLE)
+    if role == name:
+        found = await caller.ports.people.named(tx, name, tx.now)
+        if len(found) == 1:
+            return found, "name"
+        if found:
+            called.unplaced.append(Unplaced(name, "ambiguous"))
+            return (), ""
+    rows = await tx.rows(
+        "relay.members_of_role",
+        team_id=tx.team_id,
+        channel_id=channel.channel_id,
+        role=column(role.casefold()),
+        most=MENTIONS_PER_MESSAGE_MAX + 1,
+    )
+    members = [Known(row["principal_id"], row["name"], row["kind"]) for row in rows]
+    others = [who for who in members if who.principal_id != caller.principal_id]
+    if not members or not role:
+        called.unplaced.append(Unplaced(name, "unknown"))
+    return others, f"{_ROLE}{role.casefold()}"
+
+
+# --- who is woken ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Why each that is called is not woken ("" if it is), in the order of `Called.people`."""
+
+    why: tuple[str, ...]
+    woken: tuple[str, ...]
+    hops: int
+    account: loops.Account
+    changed: bool
+
+
+async def judge(
+    tx: Transaction,
+    caller: Caller,
+    kept: KeptChannel,
+    body: Post | Edit,
+    sender: Known,
+    called: Called,
+    account: loops.Account,
+    *,
+    in_thread: bool,
+) -> Judged:
+    """Who of those that are called is woken: not oneself, not who may not read here, and not without end."""
+    at = _seconds(tx.now)
+    why: dict[str, str] = {}
+    for who, _ in called.people.values():
+        if who.principal_id == caller.principal_id:
+            why[who.principal_id] = "self"
+        elif not await caller.ports.people.may(tx, who.principal_id, "read", kept.resource, tx.now):
+            why[who.principal_id] = "may_not_read"
+        else:
+            why[who.principal_id] = ""
+    reached = [(who.principal_id, who.is_person) for who, _ in called.people.values() if not why[who.principal_id]]
+    if not reached and not (sender.is_person and in_thread):
+        hops = 0 if sender.is_person else loops.hops_of(account, caller.principal_id, at=at)
+        return Judged(tuple(why.values()), (), hops, account, changed=False)
+    brings = isinstance(body, Post) and bool(body.attachments or body.answers or body.asks is not Asks.NOTHING)
+    said = loops.Said(
+        caller.principal_id,
+        sender.is_person,
+        None if body.sealed is not None else loops.words_of(body.text),
+        brings,
+        at,
+    )
+    judged = loops.judge(account, kept.channel.budgets, said, reached, in_thread=in_thread)
+    why.update(zip((who for who, _ in reached), judged.why, strict=True))
+    return Judged(
+        tuple(why.values()),
+        tuple(who for who, reason in why.items() if not reason),
+        judged.hops,
+        judged.account,
+        changed=True,
+    )
+
+
+def _seconds(time: str) -> int:
+    return int(datetime.fromisoformat(time).timestamp())
+
+
+async def deliver(
+    tx: Transaction,
+    caller: Caller,
+    channel: Channel,
+    message: Message,
+    called: Called,
+    why: Sequence[str],
+    expires_s: int,
+    seq: int,
+) -> tuple[Delivery, ...]:
+    """Brings a message on its way to each that it mentions, and says which way that is. Where nobody may be woken
+    it waits all the same; only oneself, and who may not read here, get nothing."""
+    expires_at = _later(tx.now, expires_s) if expires_s else ""
+    deliveries: list[Delivery] = []
+    for (who, _), reason in zip(called.people.values(), why, strict=True):
+        delivery = Delivery(
+            message_id=message.message_id,
+            principal_id=who.principal_id,
+            name=who.name,
+            state=DeliveryState.STORED,
+            why=reason,
+            asks=message.asks,
+            at=tx.now,
+            expires_at=expires_at,
+            channel=channel.name,
+            number=message.number,
+        )
+        if reason not in ("self", "may_not_read"):
+            if not reason:
+                delivery = _replace(delivery, way=await _reach(tx, caller, channel, message, who))
+            waits = rules.waits_in(delivery.state, message.asks, quietly=bool(reason))
+            rank = rules.rank_of(message.asks)
+            await add_delivery(tx, KeptDelivery(delivery, channel.channel_id, message.sender_id, waits, rank, seq))
+            tell_delivery(tx, delivery, message.sender_id, caller.actor)
+        deliveries.append(delivery)
+    return tuple(deliveries)
+
+
+async def _reach(tx: Transaction, caller: Caller, channel: Channel, message: Message, who: Known) -> Way:
+    notice = Notice(
+        principal_id=who.principal_id,
+        channel=channel.name,
+        channel_id=channel.channel_id,
+        message_id=message.message_id,
+        number=message.number,
+        sender=message.sender,
+        sender_id=message.sender_id,
+        authority=message.authority,
+        text=message.text,
+        thread_id=message.thread_id,
+        asks=message.asks,
+        encrypted=channel.encrypted,
+    )
+    return await way_to(tx, caller.ports.wakers, who, notice)
+
+
+async def way_to(tx: Transaction, wakers: Sequence[Waker], who: Known, notice: Notice) -> Way:
+    """The first way in which somebody can be reached; at the latest its inbox, or its next call."""
+    for waker in wakers:
+        way = await waker.reach(tx, who.principal_id, who.kind, notice)
+        if way is not None:
+            return way
+    return Way.INBOX if who.is_person else Way.NEXT_CALL
+
+
+def _later(time: str, by_s: int) -> str:
+    return iso((datetime.fromisoformat(time).astimezone(UTC) + timedelta(seconds=by_s)).timestamp())
