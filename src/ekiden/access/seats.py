@@ -1,7 +1,7 @@
 """Seats: an owned session is an agent, with a name that people can call and a key for its tools.
 
-A seat is one session's for good. Its key is made anew each time that the session's process starts, and ends when the
-session is released. What its owner has narrowed stays narrowed; what its owner has revoked is not made again.
+A seat is one session's for good. Its key is made anew each time that the session's process starts, and ends when
+the session is released. What its owner has narrowed stays narrowed; what its owner has revoked is not made again.
 """
 
 import json
@@ -40,7 +40,7 @@ async def take_seat(
     project: str,
     secret_digest: str,
 ) -> TakenSeat:
-    """Makes or finds the agent that a session of this host is, and gives it a new key in the place of the one before.
+    """Makes or finds the agent that a session of this host is, and gives it a new key in place of the one before.
 
     Raises:
         Forbidden: if its key was revoked.

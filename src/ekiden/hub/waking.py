@@ -1,9 +1,10 @@
 """The ways in which a mention reaches an agent, best first.
 
-Who waits in a call at this moment gets it as the answer. An agent that is a session which Ekiden owns gets a message
-queued in that session, in the transaction of the post: it is queued exactly once, or the post did not happen. What
-it is told stands in an envelope: that names who speaks with which authority, and nothing in it can be taken for a
-word of the session's own user. When the host has placed the message into a turn, the mention has surfaced.
+Who waits in a call at this moment gets it as the answer. An agent that is a session which Ekiden owns gets a
+message queued in that session, in the transaction of the post: it is queued exactly once, or the post did not
+happen. What it is told stands in an envelope: that names who speaks with which authority, and nothing in it can be
+taken for a word of the session's own user. When the host has placed the message into a turn, the mention has
+surfaced.
 
 Whom none of these reaches finds the mention where it looks next: at its next call, or in a person's inbox.
 """
@@ -64,8 +65,8 @@ class SessionWaker:
 
 
 class WaitingWaker:
-    """Reaches whoever waits at this node, at this moment, for what comes to its inbox. It comes first: an agent that
-    waits within a turn would not see what is queued for after it."""
+    """Reaches whoever waits at this node, at this moment, for what comes to its inbox. It comes first: an agent
+    that waits within a turn would not see what is queued for after it."""
 
     def __init__(self, bells: Bells) -> None:
         self._bells = bells
@@ -74,8 +75,8 @@ class WaitingWaker:
         self,
         tx: Transaction,
         principal_id: str,
-        kind: str,  # noqa: ARG002
-        notice: Notice,  # noqa: ARG002
+        kind: str,  # noqa: ARG002 (the port's own shape)
+        notice: Notice,  # noqa: ARG002 (the port's own shape)
     ) -> Way | None:
         """Whether somebody waits; the event of the delivery then ends the waiting."""
         return Way.WAITING if self._bells.waits(tx.team_id, inbox_topic(principal_id)) else None
