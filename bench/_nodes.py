@@ -92,7 +92,7 @@ async def _node(database: str, nats: str, port: int, home: str) -> None:
     team_id, key = await open_home(log, clock, local_key=held, alone=False)
     await asyncio.to_thread(key_file.write_text, key)
     bus = nats_bus(nats, log.log_id) if nats else notify_bus(database, log.log_id)
-    chores = Chores(log, team_id, bus.node_id, clock, own_chores(clock, 0))
+    chores = Chores(log, team_id, bus.node_id, clock, own_chores(clock, 0, 0))
     hub = build(settings, log, clock, Rooms(ENDPOINTS, AccessGate(log, clock), team_id, bus=bus, chores=chores))
 
     def ready(_: object) -> None:

@@ -74,10 +74,8 @@ def answer(door: Answer, body: dict[str, Any], facts: dict[str, Any]) -> None:
         output.append(_think(stream, turn, len(output)))
     if turn.text:
         output.append(_message(door, stream, turn, len(output)))
-    spaces = [name for name, kind in tools.items() if kind == "namespace"]
     for name, arguments in turn.calls:
-        space = next((space for space in spaces if name.startswith(f"{space}__")), "")
-        output.append(_call(stream, name, arguments, tools.get(name) == "custom", len(output), space))
+        output.append(_call(stream, name, arguments, tools, len(output)))
     response = {**response, "status": "completed", "output": output, "usage": usage}
     if not stream.open:
         door.send_json(response)
@@ -130,15 +128,14 @@ def _message(door: Answer, stream: _Stream, turn: Turn, place: int) -> dict[str,
     return item
 
 
-def _call(stream: _Stream, name: str, arguments: Any, custom: bool, place: int, space: str = "") -> dict[str, Any]:
-    """`space` is that of a tool which the client offers in a namespace: of its MCP servers' tools."""
+def _call(stream: _Stream, name: str, arguments: Any, tools: dict[str, str], place: int) -> dict[str, Any]:
+    custom = tools.get(name) == "custom"
     item: dict[str, Any] = {
         "id": fresh_id("ctc_" if custom else "fc_"),
         "type": "custom_tool_call" if custom else "function_call",
         "call_id": fresh_id("call_"),
-        "name": name.removeprefix(f"{space}__"),
+        **_named(name, tools),
         "status": "in_progress",
-        **({"namespace": space} if space else {}),
     }
     spelled = arguments if custom and isinstance(arguments, str) else json.dumps(arguments)
     key = "input" if custom else "arguments"
@@ -148,3 +145,11 @@ def _call(stream: _Stream, name: str, arguments: Any, custom: bool, place: int, 
     item = {**item, key: spelled, "status": "completed"}
     stream.send("response.output_item.done", output_index=place, item=item)
     return item
+
+
+def _named(name: str, tools: dict[str, str]) -> dict[str, str]:
+    """How a call names its tool: a server's (`mcp__SERVER__TOOL`) stands in the namespace of that server."""
+    for namespace, kind in tools.items():
+        if kind == "namespace" and name.startswith(f"{namespace}__"):
+            return {"name": name.removeprefix(f"{namespace}__"), "namespace": namespace}
+    return {"name": name}

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from ekiden.cli.place import LOCAL_KEY, read_key, running_url
+from ekiden.cli.place import local_key, running_url
 from ekiden.client.plain import PlainClient
 from ekiden.kernel.errors import Unavailable
 from ekiden.kernel.limits import SEAT_TAKEN_S
@@ -56,16 +56,19 @@ def local_url(home: Path) -> str:
 
 
 def make_seat(home: Path, name: str) -> SeatFile:
-    """A key for a new agent of that name, with what agents usually may, in its file.
+    """A key for a new agent of that name, with what agents usually may, in its file. It is made with the person's
+    own key: of this computer's command line, or the one in `EKIDEN_KEY`.
 
     Raises:
-        Unauthenticated: if this computer has no key that may make one.
+        Unavailable: if there is no hub.
+        Unauthenticated: if there is no key that may make one.
         EkidenError: what the hub refuses with.
     """
     path = seat_path(home, name)
-    with PlainClient(local_url(home), read_key(home / LOCAL_KEY)) as client:
+    named_url = os.environ.get("EKIDEN_URL", "")
+    with PlainClient(named_url or local_url(home), local_key(home)) as client:
         made = client.post("/v1/keys", {"name": name, "kind": "agent"})
-    seat = SeatFile(key=made["key"], key_id=made["key_id"])
+    seat = SeatFile(key=made["key"], key_id=made["key_id"], url=named_url)
     write_seat(path, seat)
     return seat
 
@@ -81,7 +84,7 @@ def end_seat(home: Path, name: str) -> str:
     if seat is None:
         return f"The agent {name} has no key here."
     if seat.key_id:
-        with PlainClient(local_url(home), read_key(home / LOCAL_KEY)) as client:
+        with PlainClient(seat.url or local_url(home), local_key(home)) as client:
             client.delete(f"/v1/keys/{seat.key_id}")
     path.unlink()
     return f"The key of the agent {name} is revoked and its file removed."

@@ -20,7 +20,7 @@ from typing import Any, cast
 from ekiden.cli.agent_seats import end_seat, make_seat
 from ekiden.cli.place import home_of
 from ekiden.cli.screen import Screen, line_of
-from ekiden.kernel.errors import Conflict, EkidenError, Invalid, VendorFailed
+from ekiden.kernel.errors import Conflict, EkidenError, Invalid, Unavailable, VendorFailed
 from ekiden.kernel.limits import MCP_INSTALL_S, MCP_SETTINGS_BYTES_MAX
 from ekiden.mcp.definitions import SERVER_NAME
 from ekiden.mcp.seat import read_seat, seat_path
@@ -217,6 +217,9 @@ def _key_line(home: Path, agent: str, *, taking: bool) -> str:
         if read_seat(path) is not None:
             return f"The agent {agent} has its key already, in {path}."
         make_seat(home, agent)
+    except Unavailable:
+        when = "keeps its key" if taking else "gets its key when it first calls"
+        return f"The agent {agent} {when}, since no hub runs now."
     except EkidenError as error:
         return f"{error.message} {error.hint}"
     return f"The agent {agent} has a key of its own now, in {path} (for you only). `ekiden keys` shows its rights."

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 import ekiden
+from ekiden.client.bridge import Bridge
 from ekiden.hub import metrics, openapi
 from ekiden.hub.asgi import ABORT, Receive, Scope, Send
 from ekiden.hub.bells import Bells
@@ -38,9 +39,13 @@ from ekiden.kernel.errors import EkidenError, NotFound, Unavailable
 from ekiden.kernel.ids import Prefix, new_id
 from ekiden.kernel.limits import DRAIN_NOTICE_S_MAX, GROWING_SWEEP_S, HOST_AWAY_AFTER_S, SHUTDOWN_S
 from ekiden.log.port import Event, Log
+from ekiden.mcp.http import McpEndpoint
 
 _log = logging.getLogger("ekiden.hub")
 _WEBSOCKET_CLOSED = 1000
+MCP_PATH = "/mcp"
+_INSIDE = "http://localhost"
+"""A name that the door always answers to."""
 
 
 class Chores(Protocol):
@@ -112,6 +117,9 @@ class Hub:
             self.door.add(endpoint, self._serve_stream if endpoint.run is _elsewhere else None)
         # Not JSON, and not for clients: it stands beside what the description describes.
         self.door.add(Endpoint("GET", "/metrics", _elsewhere, "", audience="open"), self._serve_metrics)
+        # The tools of agents have a protocol of their own; behind it they go through this very door.
+        self.mcp = McpEndpoint()
+        self.door.add(Endpoint("POST", MCP_PATH, _elsewhere, "", repeatable=True), self._serve_mcp)
         self._description = b""
 
     # Life
@@ -136,6 +144,7 @@ class Hub:
         self.ready = False
         self.bells.close()
         await self.streams.close(SHUTDOWN_S / 2)
+        await self.mcp.close()
         if self.rooms.chores is not None:
             await self.rooms.chores.stop()
         if self.neighbours is not None:
@@ -328,6 +337,15 @@ class Hub:
         head: list[Header] = [*metrics.HEADERS, (b"content-length", b"%d" % len(data))]
         await request.send({"type": "http.response.start", "status": 200, "headers": head})
         await request.send({"type": "http.response.body", "body": data})
+
+    async def _serve_mcp(self, request: Request) -> None:
+        client = request.scope.get("client")
+        peer = str(client[0]) if client and from_loopback(request.scope, request.headers) else ""
+        inside = Bridge(self, url=_INSIDE, client=peer)
+        try:
+            await self.mcp.serve(request.scope, request.receive, request.send, key=request.key, transport=inside)
+        finally:
+            await inside.close()
 
     async def _serve_stream(self, request: Request) -> None:
         assert request.identity is not None

@@ -132,6 +132,11 @@ class Batch:
 
     def _grouped(self, late: Iterable[Statement]) -> Iterator[list[Statement]]:
         """The changes, those of one query together; none before one that it meets."""
+        late = list(late)
+        queries = list(dict.fromkeys(statement.query for statement in late))
+        tables = [table for query in queries for table in self.queries.touched(query).tables or ("", "")]
+        if len(set(tables)) == len(tables):  # the usual case: each query has its own table
+            return ([one for one in late if one.query == query] for query in queries)
         groups: list[tuple[str, list[Statement], Traces]] = []
         for statement in late:
             touched = self.queries.touched(statement.query)

@@ -17,7 +17,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import asyncpg
 
@@ -53,6 +53,14 @@ class Job:
     verb: Verb
     command: Command | None
     answered: asyncio.Future[Written]
+    key: tuple[str, str] = field(init=False)
+    """Principal and id of its command, as Postgres can hold them."""
+
+    def __post_init__(self) -> None:
+        command = self.command
+        self.key = ("", "")
+        if command is not None:
+            self.key = (storable_text(command.principal_id), storable_text(command.id))
 
 
 @dataclass(slots=True)
@@ -188,7 +196,7 @@ class Writers:
         """A batch that has the team's lock, and knows which of its commands were answered before. No id is twice
         in it: a command that still runs here is told apart before it comes to this, and the lock keeps the other
         nodes out."""
-        keys = [_key(job.command) for job in jobs if job.command is not None]
+        keys = [job.key for job in jobs if job.command is not None]
         rows = await connection.fetch(own("taken"), team_id, [one for one, _ in keys], [name for _, name in keys])
         head: int | None = rows[0]["head"]
         if head is None:
@@ -262,7 +270,7 @@ class Writers:
         outcome.answer = Written(answer, batch.head)
         command = outcome.job.command
         if command is not None:
-            batch.answers.append(Answer(*_key(command), command.digest, answer_text, batch.head, now_s))
+            batch.answers.append(Answer(*outcome.job.key, command.digest, answer_text, batch.head, now_s))
 
     async def _commit(self, batch: Batch) -> None:
         if not batch.changed:
@@ -331,17 +339,12 @@ async def _begin(connection: Connection, team_id: str, begin: str = "BEGIN; ") -
     await connection.execute(f"{begin}SELECT FROM teams WHERE team_id = '{quoted}' FOR UPDATE")
 
 
-def _key(command: Command) -> tuple[str, str]:
-    """Principal and id of a command, as Postgres can hold them."""
-    return storable_text(command.principal_id), storable_text(command.id)
-
-
 def _told_before(batch: Batch, job: Job, now_s: int) -> Outcome:
     """What the job is told if its command came before: its answer, or that it may not come with another body."""
     command = job.command
     if command is None:
         return Outcome(job)
-    kept = batch.answered.get(_key(command)) if batch.answered else None
+    kept = batch.answered.get(job.key) if batch.answered else None
     if kept is None or kept.done_at_s < now_s - limits.COMMAND_ANSWERS_KEPT_S:
         return Outcome(job)
     if kept.digest != command.digest:

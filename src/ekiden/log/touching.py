@@ -5,7 +5,8 @@ So an engine may ask early and write late.
 Two statements do not meet if they have no table in common, or if for each common table both name one row-choosing
 column (`session_id = :session_id`) with different values. What is not plainly understood (a subquery, OR, a set
 operation) meets everything, so a text can only be judged too carefully. Enough is understood for what rooms ask
-most: one row by its key, a row put or changed by its key.
+most: one row by its key, a row put or changed by its key. A column `team_id` is left out of account: what is
+compared is of one team.
 """
 
 import re
@@ -32,6 +33,8 @@ _INSERT = re.compile(
 )
 _CHOSEN = re.compile(r"(?:(?P<alias>\w+)\.)?(?P<column>\w+) = :(?P<parameter>\w+)")
 _CHANGED = re.compile(r"(?:^|, ?)(\w+) = ")
+
+_TEAM = "team_id"
 
 Pins = Mapping[str, str]
 """The parameter that each row-choosing column of a table equals."""
@@ -81,6 +84,8 @@ def _selected(found: re.Match[str]) -> Touched:
             chosen = _CHOSEN.fullmatch(one.strip())
             if chosen is None:
                 continue
+            if chosen["column"] == _TEAM:
+                continue
             if chosen["alias"] in names:
                 tables[names[chosen["alias"]]][chosen["column"]] = chosen["parameter"]
             elif chosen["alias"] is None and len(tables) == 1:
@@ -93,7 +98,11 @@ def _inserted(found: re.Match[str]) -> Touched:
     values = [value.strip() for value in found["values"].split(",")]
     if len(columns) != len(values):
         return Touched(None)
-    pins = {column: value[1:] for column, value in zip(columns, values, strict=True) if value.startswith(":")}
+    pins = {
+        column: value[1:]
+        for column, value in zip(columns, values, strict=True)
+        if value.startswith(":") and column != _TEAM
+    }
     if found["target"] is not None:
         # The row that is already there may differ in all but these.
         target = set(found["target"].replace(" ", "").split(","))
@@ -105,7 +114,11 @@ def _inserted(found: re.Match[str]) -> Touched:
 def _chosen(where: str) -> dict[str, str]:
     """The columns of the one table that must equal a parameter."""
     found = (_CHOSEN.fullmatch(one.strip()) for one in where.split(" and "))
-    return {one["column"]: one["parameter"] for one in found if one is not None and one["alias"] is None}
+    return {
+        one["column"]: one["parameter"]
+        for one in found
+        if one is not None and one["alias"] is None and one["column"] != _TEAM
+    }
 
 
 @dataclass(slots=True)

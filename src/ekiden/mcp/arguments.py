@@ -48,7 +48,7 @@ class SearchArguments(Arguments, frozen=True):
 
 class WaitArguments(Arguments, frozen=True):
     channel: str = ""
-    after: int | None = None
+    after: str = ""
     seconds: int | None = None
 
 
@@ -127,11 +127,10 @@ class ChannelsArguments(Arguments, frozen=True):
 
     do: str = ""
     channel: str = ""
-    topic: str | None = None
+    topic: str = ""
     encrypted: bool = False
     private: bool = False
     signed: bool = False
-    keep_days: int | None = None
     member: str = ""
     role: str = ""
     after: str = ""
@@ -145,10 +144,23 @@ class KeysArguments(Arguments, frozen=True):
     name: str = ""
     allow: dict[str, list[str]] | None = None
     expires_s: int = 0
-    since: str = ""
     verb: str = ""
     resource: str = ""
     after: str = ""
+
+
+class AdminArguments(Arguments, frozen=True):
+    """What is done to a channel, or to a key that is named by its id or name."""
+
+    do: str = ""
+    channel: str = ""
+    topic: str | None = None
+    keep_days: int | None = None
+    member: str = ""
+    key: str = ""
+    allow: dict[str, list[str]] | None = None
+    overlap_s: int = 0
+    since: str = ""
 
 
 class AuditArguments(Arguments, frozen=True):
@@ -188,6 +200,12 @@ _GUESSED = {
     "max_tokens": "budget",
 }
 _LISTS = ("mentions", "messages")
+
+
+def channel_named(given: dict[str, Any]) -> str:
+    """The channel that a call names, by whichever name of the argument; empty if it names none."""
+    named = ("channel", *(guess for guess, meant in _GUESSED.items() if meant == "channel"))
+    return next((str(given[name]).removeprefix("#") for name in named if given.get(name)), "")
 
 
 def arguments_of(kind: type[T], given: dict[str, Any]) -> T:

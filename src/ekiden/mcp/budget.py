@@ -73,11 +73,16 @@ def fitted(
     return "\n".join(part for part in (head, *lines, tail(shown)) if part)
 
 
+def shown_of(head: str, blocks: Sequence[Block], tail: Callable[[Shown], str], room: int) -> Shown:
+    """What `fitted` would show."""
+    return _filled(head, blocks, tail, room)[0]
+
+
 def _filled(
     head: str, blocks: Sequence[Block], tail: Callable[[Shown], str], room: int
 ) -> tuple[Shown, list[str]]:
     lines: list[str] = []
-    used = [len(head)]
+    used = [len(head) if head else -1]
     for block in blocks:
         line = _whole(block, room - used[-1])
         if line is None or used[-1] + 1 + len(line) > room:
@@ -120,14 +125,17 @@ def _cut(
     """The block cut so that it and the tail fit; None if too little of it would be left, or it cannot be cut."""
     if block.more is None or not block.text:
         return None
-    # Both the words at the cut and the tail hold numbers: room is kept for the longest that they can be.
-    longest = len(block.text)
-    said = max(len(tail(Shown(before + 1, longest))), len(tail(Shown(before + 1, block.start))))
-    ending = max(len(block.more(longest)), len(block.more(block.start)))
-    left = room - used - 1 - len(block.head) - 1 - 1 - ending - (1 + said if said else 0)
-    if left < _SLIVER_CHARS:
-        return None
-    piece, end = quoted_piece(block.text, block.start, left)
-    if end == block.start or end == len(block.text):
-        return None
-    return Shown(before + 1, end), f"{block.head}\n{piece}\n{block.more(end)}"
+    # What stands behind the text holds numbers that depend on where it is cut: it is cut shorter until all fits.
+    left = room - used - len(block.head) - 2
+    while left >= _SLIVER_CHARS:
+        piece, end = quoted_piece(block.text, block.start, left)
+        if end == block.start or end == len(block.text):
+            return None
+        shown = Shown(before + 1, end)
+        said = tail(shown)
+        line = f"{block.head}\n{piece}\n{block.more(end)}"
+        over = used + 1 + len(line) + (1 + len(said) if said else 0) - room
+        if over <= 0:
+            return shown, line
+        left = min(left, len(piece)) - over
+    return None

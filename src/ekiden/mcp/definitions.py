@@ -63,13 +63,13 @@ def _tool(
 TOOLS: tuple[dict[str, Any], ...] = (
     _tool(
         "inbox",
-        "What waits for you, most important first: questions, asked acks, mentions, unread. Reading acks nothing",
+        "What waits for you, most important first. Reading acks nothing",
         {"after": _TEXT, "budget": _COUNT},
         reads=True,
     ),
     _tool(
         "read",
-        "Newest messages of a channel; or those after/before a number, unread, of a thread; or one message or"
+        "Newest messages of a channel; or after/before a number, unread, of a thread; or one message or"
         " attachment (sha256)",
         {
             "channel": _TEXT,
@@ -89,14 +89,14 @@ TOOLS: tuple[dict[str, Any], ...] = (
     _tool(
         "search",
         "Find words in messages",
-        {"text": _TEXT, "channel": _TEXT, "after": _TEXT, "budget": _COUNT},
+        {"text": _TEXT, "channel": _TEXT, "after": _TEXT},
         "text",
         reads=True,
     ),
     _tool(
         "wait",
-        "Wait (at most 50 seconds) until you are mentioned, or something new is in a channel",
-        {"channel": _TEXT, "after": _COUNT, "seconds": _COUNT, "budget": _COUNT},
+        "Wait (50 s at most) for a mention, or anything new in a channel",
+        {"channel": _TEXT, "after": _TEXT, "seconds": _COUNT},
         reads=True,
     ),
     _tool(
@@ -109,7 +109,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
             "answers": _TEXT,
             "asks": _one_of("ack", "answer"),
             "mentions": _TEXTS,
-            "title": _words("of a new thread"),
+            "title": _TEXT,
             "attach": _words_of("file name to text"),
             "expires_s": _COUNT,
             "id": _words("repeats a lost post"),
@@ -127,7 +127,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
     ),
     _tool(
         "ack",
-        "Say that you took note: upto a number, or messages. Wakes nobody",
+        "Say that you took note, upto a number or of messages. Wakes nobody",
         {"channel": _TEXT, "upto": _COUNT, "messages": _TEXTS, "decline": _words("reason why not")},
         "channel",
         repeats=True,
@@ -135,7 +135,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
     _tool(
         "receipts",
         "Who has acked a message, who lags",
-        {"channel": _TEXT, "message": _TEXT, "after": _TEXT},
+        {"channel": _TEXT, "message": _TEXT},
         "channel",
         "message",
         reads=True,
@@ -149,7 +149,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
     ),
     _tool(
         "set_status",
-        "Set a status value (any JSON) or clear it. History is kept",
+        "Set a status value (any JSON) or clear it",
         {
             "channel": _TEXT,
             "key": _TEXT,
@@ -164,7 +164,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
     ),
     _tool(
         "lease",
-        "Hold a lock. Its fence grows with each holder: pass it to what you write",
+        "Hold a lock; pass its growing fence to what you write",
         {
             "channel": _TEXT,
             "name": _TEXT,
@@ -178,54 +178,46 @@ TOOLS: tuple[dict[str, Any], ...] = (
     ),
     _tool(
         "channels",
-        "List channels or members, or do one thing to a channel",
+        "List channels or members; create or join one",
         {
-            "do": _one_of(
-                "list",
-                "members",
-                "create",
-                "change",
-                "archive",
-                "reopen",
-                "delete",
-                "join",
-                "leave",
-                "add",
-                "remove",
-            ),
+            "do": _one_of("list", "members", "create", "join", "leave", "add"),
             "channel": _TEXT,
             "topic": _TEXT,
             "encrypted": _YES,
             "private": _YES,
             "signed": _YES,
-            "keep_days": _COUNT,
             "member": _TEXT,
             "role": _TEXT,
-            "after": _TEXT,
         },
-        destroys=True,
     ),
     _tool(
         "keys",
         "Keys and their rights. make: a narrower one for your helper",
         {
-            "do": _one_of("list", "make", "permit", "rotate", "revoke", "explain"),
+            "do": _one_of("list", "make", "explain"),
             "key": _TEXT,
             "name": _TEXT,
             "allow": _words_of('{"channel:ops":["read","post"]}'),
             "expires_s": _COUNT,
-            "since": _words("revoke: distrusted from then on"),
-            "verb": _TEXT,
-            "resource": _TEXT,
+        },
+    ),
+    _tool(
+        "admin",
+        "Change a channel or a key",
+        {
+            "do": _one_of("change", "archive", "reopen", "delete", "remove", "permit", "rotate", "revoke"),
+            "channel": _TEXT,
+            "topic": _TEXT,
+            "keep_days": _COUNT,
+            "member": _TEXT,
+            "key": _TEXT,
+            "allow": {"type": "object"},
+            "overlap_s": _COUNT,
+            "since": _words("revoke: distrust from then on"),
         },
         destroys=True,
     ),
-    _tool(
-        "audit",
-        "Rights changed and requests refused, newest first",
-        {"before": _TEXT, "budget": _COUNT},
-        reads=True,
-    ),
+    _tool("audit", "Rights changed and requests refused", {"before": _TEXT}, reads=True),
 )
 NAMES = tuple(tool["name"] for tool in TOOLS)
 LISTING = json.dumps({"tools": TOOLS}, separators=(",", ":"), ensure_ascii=False)

@@ -79,7 +79,7 @@ def envelope_of(message: Message, channel: str, *, proof: str = "", notes: tuple
     if message.suspect:
         own.append("SUSPECT: written with a key that is no longer trusted")
     if message.replies:
-        own.append(f"{message.replies} replies")
+        own.append(counted(message.replies, "reply"))
     return Envelope(
         channel=channel,
         number=message.number,
@@ -144,6 +144,13 @@ def shown_name(name: str) -> str:
         return short
     inner = plain(short).replace("\n", r"\n").replace('"', "'")
     return f'"{inner[: 2 * MCP_NAME_CHARS_MAX]}"'
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 reply`, `2 replies`."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun[:-1]}ies" if noun.endswith("ly") else f"{count} {noun}s"
 
 
 def _spelled(found: re.Match[str]) -> str:

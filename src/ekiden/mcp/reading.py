@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from ekiden.kernel.errors import EkidenError, Invalid
 from ekiden.kernel.limits import MCP_PAGE_ROWS_MAX, MCP_WAIT_S_DEFAULT, MCP_WAIT_S_MAX
 from ekiden.mcp.arguments import InboxArguments, ReadArguments, SearchArguments, WaitArguments
-from ekiden.mcp.budget import Block, Shown, fitted, room_of
+from ekiden.mcp.budget import Block, Shown, fitted, room_of, shown_of
 from ekiden.mcp.desk import Desk, Opened, channel_path, message_id_of, message_path
-from ekiden.mcp.envelope import envelope_of, plain
+from ekiden.mcp.envelope import counted, envelope_of, plain, shown_name
 from ekiden.relay.wire import (
     Asks,
     Channel,
@@ -19,6 +19,7 @@ from ekiden.relay.wire import (
     MessageState,
     RelaySearch,
     SearchHit,
+    Thread,
     Threads,
     ThreadState,
     Waiting,
@@ -33,10 +34,11 @@ async def inbox(desk: Desk, given: InboxArguments) -> str:
     """What waits for the agent, the most important first."""
     room = room_of(given.budget)
     found = await desk.client.get("/v1/mentions", type=Mentions, limit=_rows(room), after=given.after)
-    return await _inbox_text(desk, found, given.after, room)
+    return await inbox_text(desk, found, given.after, room)
 
 
-async def _inbox_text(desk: Desk, found: Mentions, after: str, room: int) -> str:
+async def inbox_text(desk: Desk, found: Mentions, after: str, room: int) -> str:
+    """What waits, within `room`; `after` is the cursor that it was asked with."""
     mentions = len(found.mentions) + found.more
     unread = sum(channel.unread for channel in found.channels)
     if not mentions and not unread:
@@ -44,38 +46,31 @@ async def _inbox_text(desk: Desk, found: Mentions, after: str, room: int) -> str
     blocks = [await _mention_block(desk, *pair, room) for pair in _with_deliveries(found)]
     blocks += [Block(_unread_line(channel)) for channel in found.channels]
     asked = sum(hit.message.asks is not Asks.NOTHING for hit in found.mentions)
-    head = f"{mentions} mentions wait for you ({asked} of these {len(found.mentions)} ask something)"
-    head += (
-        f"; {unread} unread in {len(found.channels)} channels." if found.channels else "; nothing else is unread."
-    )
+    head = f"{counted(mentions, 'mention')} for you ({asked} of the first {len(found.mentions)} ask something)"
+    head += f", {unread} unread in {counted(len(found.channels), 'channel')}."
+    # Where the budget ends within a page, the page is asked for once more in that length, to learn how it goes on.
     leads: dict[int, str] = {len(found.mentions): found.next}
+    unknown = "?" * max(len(found.next), len(found.cursor), len(after))
+
+    def tail(shown: Shown) -> str:
+        count = min(shown.blocks, len(found.mentions))
+        left = mentions - count
+        channels = found.channels[max(0, shown.blocks - len(found.mentions)) :]
+        parts: list[str] = []
+        if left:
+            how = f'inbox(after="{leads.get(count, unknown)}")' if count else "a larger budget"
+            parts.append(f"{counted(left, 'more mention')}: {how}")
+        if channels:
+            waiting = sum(channel.unread for channel in channels)
+            parts.append(f"{counted(len(channels), 'more channel')} with {waiting} unread: a larger budget")
+        return f"Left out: {'; '.join(parts)}." if parts else ""
+
     while True:
-        # Where the budget ends within a page, the page is asked for once more in that length, to learn its end.
-        missing: list[int] = []
-
-        def tail(shown: Shown, missing: list[int] = missing) -> str:
-            count = min(shown.blocks, len(found.mentions))
-            left = mentions - count
-            channels = found.channels[max(0, shown.blocks - len(found.mentions)) :]
-            parts: list[str] = []
-            if left:
-                if count not in leads:
-                    missing.append(count)
-                lead = leads.get(count, "x" * len(found.next or after) if found.next or after else "x" * 40)
-                parts.append(f'{left} more mentions: inbox(after="{lead}")' if lead else f"{left} more mentions")
-            if channels:
-                parts.append(
-                    f"{len(channels)} more channels with {sum(channel.unread for channel in channels)} unread:"
-                    " inbox with a larger budget, or channels"
-                )
-            return f"Left out: {'; '.join(parts)}." if parts else ""
-
-        text = fitted(head, blocks, tail, room)
-        wanted = missing[-1] if missing else -1
-        if wanted <= 0:
-            return text
-        page = await desk.client.get("/v1/mentions", type=Mentions, limit=wanted, after=after)
-        leads[wanted] = page.next
+        shown = min(shown_of(head, blocks, tail, room).blocks, len(found.mentions))
+        if not shown or shown in leads:
+            return fitted(head, blocks, tail, room)
+        page = await desk.client.get("/v1/mentions", type=Mentions, limit=shown, after=after)
+        leads[shown] = page.next
 
 
 def _with_deliveries(found: Mentions) -> list[tuple[SearchHit, Delivery | None]]:
@@ -185,17 +180,7 @@ async def _read_threads(desk: Desk, given: ReadArguments, room: int) -> str:
     page = await desk.client.get(
         f"{channel_path(given.channel)}/threads", type=Threads, limit=_rows(room), after=given.cursor
     )
-    blocks = [
-        Block(
-            f"[thread {thread.thread_id} {thread.state}, {thread.replies} replies, last #{thread.last_number} at"
-            f" {thread.last_at}{f', waking stopped: {thread.stopped}' if thread.stopped else ''}"
-            f"{f', done by {plain(thread.done_by)}' if thread.state is ThreadState.DONE else ''}]",
-            thread.title,
-            0,
-            lambda _: "…",
-        )
-        for thread in page.threads
-    ]
+    blocks = [Block(_thread_head(thread), thread.title, 0, lambda _: "…") for thread in page.threads]
 
     def tail(shown: Shown) -> str:
         left = len(blocks) - shown.blocks
@@ -204,7 +189,19 @@ async def _read_threads(desk: Desk, given: ReadArguments, room: int) -> str:
             parts.append(f'more: read(channel="{given.channel}", threads=true, cursor="{page.next}")')
         return f"Left out: {'; '.join(parts)}." if parts else ""
 
-    return fitted(f"{len(blocks)} threads." if blocks else "No threads.", blocks, tail, room)
+    return fitted(f"{counted(len(blocks), 'thread')}." if blocks else "No threads.", blocks, tail, room)
+
+
+def _thread_head(thread: Thread) -> str:
+    parts = [
+        f"thread {thread.thread_id} {thread.state}, {counted(thread.replies, 'reply')}, last #{thread.last_number}"
+        f" at {thread.last_at}"
+    ]
+    if thread.state is ThreadState.DONE:
+        parts.append(f"done by {shown_name(thread.done_by)}")
+    if thread.stopped:
+        parts.append(f"waking stopped: {thread.stopped}")
+    return f"[{'; '.join(parts)}]"
 
 
 async def _read_page(desk: Desk, given: ReadArguments, room: int) -> str:
@@ -276,42 +273,50 @@ async def search(desk: Desk, given: SearchArguments) -> str:
 
 
 async def wait(desk: Desk, given: WaitArguments) -> str:
-    """Waits for a mention of the agent, or for anything new in a channel."""
+    """Waits for a mention of the agent, or for anything new in a channel. The answer says how to wait on."""
     room = room_of(given.budget)
-    seconds = MCP_WAIT_S_DEFAULT if given.seconds is None else given.seconds
+    seconds = int(MCP_WAIT_S_DEFAULT) if given.seconds is None else given.seconds
     if not 0 <= seconds <= MCP_WAIT_S_MAX:
         raise Invalid(f"Waits 0 to {MCP_WAIT_S_MAX:g} seconds, not {seconds}.", hint="Call wait again to go on.")
-    if not given.channel:
-        found = await desk.client.get("/v1/mentions/wait", type=Mentions, seconds=str(seconds))
-        if not found.mentions:
-            return f"Nobody mentioned you within {seconds:g} s. Call wait again, or go on with something else."
-        return await _inbox_text(desk, found, "", room)
-    return await _wait_in_channel(desk, given, seconds, room)
+    if given.channel:
+        return await _wait_in_channel(desk, given, seconds, room)
+    found = await desk.client.get(
+        "/v1/mentions/wait", type=Mentions, seconds=seconds, after=given.after, limit=_rows(room)
+    )
+    then = f'Then: wait(after="{found.cursor}").' if found.cursor else "Then: wait()."
+    if not found.mentions:
+        return f"Nobody mentioned you within {seconds} s. {then}"
+    return f"{await inbox_text(desk, found, '', room - len(then) - 1)}\n{then}"
 
 
-async def _wait_in_channel(desk: Desk, given: WaitArguments, seconds: float, room: int) -> str:
+async def _wait_in_channel(desk: Desk, given: WaitArguments, seconds: int, room: int) -> str:
     path = channel_path(given.channel)
     channel = await desk.client.get(path, type=Channel)
-    after = channel.last_number if given.after is None else given.after
+    after = _number(given.after) if given.after else channel.last_number
     page = await desk.client.get(f"{path}/messages", type=Messages, after=after, limit=_rows(room))
     happened: list[str] = []
     if not page.messages:
         happened = await _follow(desk, channel.resource, page.cursor, seconds)
         page = await desk.client.get(f"{path}/messages", type=Messages, after=after, limit=_rows(room))
-    if not page.messages and not happened:
-        return (
-            f"Nothing new within {seconds:g} s. Go on with"
-            f' wait(channel="{given.channel}", after={after}), or with something else.'
-        )
-    text = await page_text(desk, given.channel, page, room - 160, upwards=False) if page.messages else ""
     last = page.messages[-1].number if page.messages else after
+    then = f'Then: wait(channel="{given.channel}", after={last}).'
+    if not page.messages and not happened:
+        return f"Nothing new within {seconds} s. {then}"
     lines = [f"Changed: {', '.join(happened)[:60]}."] if happened else []
-    lines += [text] if text else []
-    lines.append(f'Then: wait(channel="{given.channel}", after={last}).')
-    return "\n".join(lines)
+    if page.messages:
+        kept = room - len(then) - 1 - sum(len(line) + 1 for line in lines)
+        lines.append(await page_text(desk, given.channel, page, kept, upwards=False))
+    return "\n".join((*lines, then))
 
 
-async def _follow(desk: Desk, topic: str, cursor: str, seconds: float) -> list[str]:
+def _number(text: str) -> int:
+    number = text.removeprefix("#")
+    if not (number.isascii() and number.isdigit() and len(number) < 16):
+        raise Invalid("In a channel, after is the number of a message.", hint="wait(channel=…, after=12)")
+    return int(number)
+
+
+async def _follow(desk: Desk, topic: str, cursor: str, seconds: int) -> list[str]:
     """The kinds of what happens next on a topic, within so many seconds; empty if nothing does."""
     stream = desk.client.stream(topic, cursor)
     try:

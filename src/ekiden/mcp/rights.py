@@ -8,10 +8,10 @@ import msgspec
 from ekiden.access.routes import Audit, Key, KeyMade, Keys
 from ekiden.client.requests import path_of, target_of
 from ekiden.kernel.errors import EkidenError, Invalid
-from ekiden.mcp.arguments import AuditArguments, ChannelsArguments, KeysArguments
+from ekiden.mcp.arguments import AdminArguments, AuditArguments, ChannelsArguments, KeysArguments
 from ekiden.mcp.budget import Block, Shown, fitted, room_of
 from ekiden.mcp.desk import Desk, channel_path
-from ekiden.mcp.envelope import plain, shown_name
+from ekiden.mcp.envelope import counted, plain, shown_name
 from ekiden.relay.wire import (
     ChangeChannel,
     Channel,
@@ -21,20 +21,19 @@ from ekiden.relay.wire import (
     Members,
     NewChannel,
     NewMember,
-    Retention,
 )
 
 _DAY_S = 24 * 3600
 
 
 async def channels(desk: Desk, given: ChannelsArguments) -> str:
-    """Lists channels or members, or does one thing to one channel."""
+    """Lists channels or members, makes a channel, or has somebody follow it."""
     room = room_of(given.budget)
     do = given.do or ("members" if given.channel else "list")
     if do == "list":
         return await _list_channels(desk, given, room)
     if not given.channel:
-        raise Invalid(f"Which channel is to be {do}?", hint='channel="…"')
+        raise Invalid("Which channel?", hint='channel="…"')
     path = channel_path(given.channel)
     match do:
         case "members":
@@ -42,54 +41,81 @@ async def channels(desk: Desk, given: ChannelsArguments) -> str:
         case "create":
             wanted = NewChannel(
                 name=given.channel,
-                topic=given.topic or "",
+                topic=given.topic,
                 encrypted=given.encrypted,
                 private=given.private,
                 signed=given.signed,
-                retention=Retention(age_s=(given.keep_days or 0) * _DAY_S),
             )
             made = await desk.client.post("/v1/channels", wanted, type=Channel)
             return f"Made {_channel_line(made)}"
-        case "change":
-            retention = None
-            if given.keep_days is not None:
-                now = await desk.client.get(path, type=Channel)
-                retention = msgspec.structs.replace(now.retention, age_s=given.keep_days * _DAY_S)
-            changed = ChangeChannel(given.topic, None, retention)
-            return f"Changed {_channel_line(await desk.client.patch(path, changed, type=Channel))}"
-        case "archive" | "reopen":
-            changed = ChangeChannel(archived=do == "archive")
-            return f"Changed {_channel_line(await desk.client.patch(path, changed, type=Channel))}"
-        case "delete":
-            await desk.client.delete(path, type=Channel)
-            return f"Deleted {given.channel}. Its name is not given out again."
         case "join" | "add":
-            who = "me" if do == "join" else await _member_id(desk, given)
+            who = "me" if do == "join" else await _member_id(desk, given.channel, given.member)
             member = await desk.client.put(f"{path}/members/{who}", NewMember(given.role), type=Member)
             role = f" as {shown_name(member.role)}" if member.role else ""
             return f"{shown_name(member.name)} is a member of {given.channel}{role}."
-        case "leave" | "remove":
-            who = "me" if do == "leave" else await _member_id(desk, given)
-            await desk.client.delete(f"{path}/members/{who}", type=None)
-            return (
-                f"{'You are' if who == 'me' else f'{shown_name(given.member)} is'} no member of {given.channel}."
-            )
+        case "leave":
+            await desk.client.delete(f"{path}/members/me")
+            return f"You are no member of {given.channel} any more."
         case _:
-            raise Invalid(
-                f"{do[:40]!r} is nothing that can be done.",
-                hint="list, members, create, change, archive, reopen, delete, join, leave, add or remove",
-            )
+            raise _nothing(do, "list, members, create, join, leave, add", "admin: change, archive, delete, remove")
 
 
-async def _member_id(desk: Desk, given: ChannelsArguments) -> str:
-    """The principal that `member` names: an id, or the name of a member already."""
-    if not given.member:
+async def admin(desk: Desk, given: AdminArguments) -> str:
+    """Changes, archives or deletes a channel, takes a member out; or changes, replaces or ends a key."""
+    match given.do:
+        case "change" | "archive" | "reopen" | "delete" | "remove":
+            if not given.channel:
+                raise Invalid("Which channel?", hint='channel="…"')
+            return await _change_channel(desk, given, channel_path(given.channel))
+        case "permit":
+            if given.allow is None:
+                raise Invalid("What may it do from now on?", hint='allow={"channel:ops":["read"]}')
+            body = {"permissions": given.allow}
+            return f"Changed. {_told(await desk.client.patch(await _key_path(desk, given.key), body))}"
+        case "rotate":
+            path = f"{await _key_path(desk, given.key)}/rotate"
+            made = await desk.client.post(path, {"overlap_s": given.overlap_s}, type=KeyMade)
+            return f"Made {made.key_id} in its place. Shown once:\n{made.key}"
+        case "revoke":
+            path = f"{await _key_path(desk, given.key)}/revoke"
+            return f"Revoked. {_told(await desk.client.post(path, {'since': given.since}))}"
+        case _:
+            raise _nothing(given.do, "change, archive, reopen, delete, remove, permit, rotate, revoke")
+
+
+async def _change_channel(desk: Desk, given: AdminArguments, path: str) -> str:
+    if given.do == "delete":
+        await desk.client.delete(path)
+        return f"Deleted {given.channel}. Its name is not given out again."
+    if given.do == "remove":
+        await desk.client.delete(f"{path}/members/{await _member_id(desk, given.channel, given.member)}")
+        return f"{shown_name(given.member)} is no member of {given.channel} any more."
+    if given.do != "change":
+        wanted = ChangeChannel(archived=given.do == "archive")
+        return f"Changed {_channel_line(await desk.client.patch(path, wanted, type=Channel))}"
+    retention = None
+    if given.keep_days is not None:
+        held = (await desk.client.get(path, type=Channel)).retention
+        retention = msgspec.structs.replace(held, age_s=given.keep_days * _DAY_S)
+    wanted = ChangeChannel(given.topic, None, retention)
+    return f"Changed {_channel_line(await desk.client.patch(path, wanted, type=Channel))}"
+
+
+def _nothing(do: str, known: str, elsewhere: str = "") -> Invalid:
+    hint = f"There are {known}." + (f" In {elsewhere}." if elsewhere else "")
+    return Invalid(f"{do[:40]!r} is nothing that can be done here.", hint=hint)
+
+
+async def _member_id(desk: Desk, channel: str, named: str) -> str:
+    """The principal that is meant, for a path: an id, or the name of a member."""
+    if not named:
         raise Invalid("Who?", hint="member: a principal id (pri_…) or the name of a member.")
-    if given.member.startswith("pri_"):
-        return path_of("{who}", who=given.member)
-    page = await desk.client.get(f"{channel_path(given.channel)}/members", type=Members)
-    named = [member for member in page.members if member.name.casefold() == given.member.casefold()]
-    return named[0].principal_id if len(named) == 1 else path_of("{who}", who=given.member)
+    if not named.startswith("pri_"):
+        page = await desk.client.get(f"{channel_path(channel)}/members", type=Members)
+        found = [member for member in page.members if member.name.casefold() == named.casefold()]
+        if len(found) == 1:
+            return found[0].principal_id
+    return path_of("{who}", who=named)
 
 
 async def _list_channels(desk: Desk, given: ChannelsArguments, room: int) -> str:
@@ -104,7 +130,7 @@ async def _list_channels(desk: Desk, given: ChannelsArguments, room: int) -> str
         return f"Left out: {'; '.join(parts)}." if parts else ""
 
     none = 'No channels that you may read. channels(do="create", channel="…") makes one if you may.'
-    return fitted(f"{len(blocks)} channels." if blocks else none, blocks, tail, room)
+    return fitted(f"{counted(len(blocks), 'channel')}." if blocks else none, blocks, tail, room)
 
 
 def _channel_block(channel: Channel) -> Block:
@@ -112,7 +138,7 @@ def _channel_block(channel: Channel) -> Block:
 
 
 def _channel_line(channel: Channel) -> str:
-    parts = [f"{channel.name}: {channel.members} members, newest #{channel.last_number}"]
+    parts = [f"{channel.name}: {counted(channel.members, 'member')}, newest #{channel.last_number}"]
     parts += [f"{channel.unread} unread"] if channel.unread else []
     parts += [
         word
@@ -146,14 +172,14 @@ async def _list_members(desk: Desk, given: ChannelsArguments, room: int) -> str:
             parts.append(f'more: channels(channel="{given.channel}", do="members", after="{page.next}")')
         return f"Left out: {'; '.join(parts)}." if parts else ""
 
-    return fitted(f"{page.total or len(blocks)} members of {given.channel}.", blocks, tail, room)
+    return fitted(f"{counted(page.total or len(blocks), 'member')} of {given.channel}.", blocks, tail, room)
 
 
 # Keys
 
 
 async def keys(desk: Desk, given: KeysArguments) -> str:
-    """Lists keys, or makes, changes, replaces, ends or explains one."""
+    """Lists keys, makes a narrower one, or explains what one may."""
     match given.do:
         case "list":
             return await _list_keys(desk, given)
@@ -167,49 +193,25 @@ async def keys(desk: Desk, given: KeysArguments) -> str:
             return (
                 f"Made {made.key_id} for {shown_name(given.name)} ({made.principal_id}). Shown once:\n{made.key}"
             )
-        case "permit":
-            body = {"permissions": _given(given.allow, "allow")}
-            key = await desk.client.patch(await _key_path(desk, given), body, type=dict[str, Any])
-            return f"Changed. {_told(key)}"
-        case "rotate":
-            body = {"overlap_s": given.expires_s}
-            path = f"{await _key_path(desk, given)}/rotate"
-            made = await desk.client.post(path, body, type=KeyMade)
-            return f"Made {made.key_id} in its place. Shown once:\n{made.key}"
-        case "revoke":
-            path = f"{await _key_path(desk, given)}/revoke"
-            ended = await desk.client.post(path, {"since": given.since}, type=dict[str, Any])
-            return f"Revoked. {_told(ended)}"
         case "explain":
             answer = await desk.client.get(
                 "/v1/access/explain", key=given.key, verb=given.verb, resource=given.resource
             )
             return _told(answer)
         case _:
-            raise Invalid(
-                f"{given.do[:40]!r} is nothing that can be done.",
-                hint="list, make, permit, rotate, revoke or explain",
-            )
+            raise _nothing(given.do, "list, make, explain", "admin: permit, rotate, revoke")
 
 
-def _given(value: Any, name: str) -> Any:
-    if value is None:
-        raise Invalid(f"{name} is missing.")
-    return value
-
-
-async def _key_path(desk: Desk, given: KeysArguments) -> str:
+async def _key_path(desk: Desk, key: str) -> str:
     """Where the key is that is named by its id or by its name."""
-    if not given.key:
+    if not key:
         raise Invalid("Which key?", hint='key="key_…"')
-    if given.key.startswith("key_"):
-        return path_of("/v1/keys/{key}", key=given.key)
+    if key.startswith("key_"):
+        return path_of("/v1/keys/{key}", key=key)
     found = await desk.client.get("/v1/keys", type=Keys)
-    named = [key for key in found.keys if key.name.casefold() == given.key.casefold() and not key.revoked_at]
+    named = [held for held in found.keys if held.name.casefold() == key.casefold() and not held.revoked_at]
     if len(named) != 1:
-        raise Invalid(
-            f"{len(named)} keys have the name {shown_name(given.key)}.", hint="Name it by its id (key_…)."
-        )
+        raise Invalid(f"{len(named)} keys have the name {shown_name(key)}.", hint="Name it by its id (key_…).")
     return path_of("/v1/keys/{key}", key=named[0].key_id)
 
 
@@ -226,7 +228,7 @@ async def _list_keys(desk: Desk, given: KeysArguments) -> str:
     held = [key for key in found.keys if not key.revoked_at]
     blocks = [Block(_key_line(key)) for key in held]
     ended = len(found.keys) - len(held)
-    head = f"{len(held)} keys" + (f", and {ended} that were revoked." if ended else ".")
+    head = counted(len(held), "key") + (f", and {ended} that were revoked." if ended else ".")
 
     def tail(shown: Shown) -> str:
         left = len(blocks) - shown.blocks
@@ -273,4 +275,4 @@ async def audit(desk: Desk, given: AuditArguments) -> str:
             parts.append(f'older ones: audit(before="{page.next}")')
         return f"Left out: {'; '.join(parts)}." if parts else ""
 
-    return fitted(f"{len(blocks)} lines." if blocks else "Nothing here.", blocks, tail, room)
+    return fitted(f"{counted(len(blocks), 'line')}." if blocks else "Nothing here.", blocks, tail, room)

@@ -94,10 +94,11 @@ def _posted_text(given: PostArguments, posted: Posted) -> str:
     return fitted(head, blocks, tail, room_of(given.budget))
 
 
-def _delivery_line(delivery: Delivery) -> str:
+def _delivery_line(delivery: Delivery, *, with_state: bool = False) -> str:
     way = _WAYS.get(delivery.way, str(delivery.way))
     why = f" ({_WHYS.get(delivery.why, plain(delivery.why))})" if delivery.why else ""
-    state = "" if delivery.state in (DeliveryState.STORED, DeliveryState.OFFERED) else f"{delivery.state}, "
+    told = with_state or delivery.state not in (DeliveryState.STORED, DeliveryState.OFFERED)
+    state = f"{delivery.state}, " if told else ""
     reason = f", reason: {shown_name(delivery.reason)}" if delivery.reason else ""
     return f"@{shown_name(delivery.name)}: {state}{way}{why}{reason}"
 
@@ -151,7 +152,7 @@ async def receipts(desk: Desk, given: ReceiptsArguments) -> str:
         f"{channel_path(given.channel)}/acks", type=Laggards, message=message_id, after=given.after
     )
     head = f"#{found.number} {message_id}: {found.acked} of {found.members} members have acked."
-    blocks = [Block(_delivery_line(delivery)) for delivery in found.deliveries]
+    blocks = [Block(_delivery_line(delivery, with_state=True)) for delivery in found.deliveries]
     blocks += [
         Block(f"lags: {shown_name(receipt.name)}, acked to #{receipt.acked_to}") for receipt in found.lagging
     ]

@@ -8,7 +8,7 @@ from ekiden.kernel.limits import MCP_LEASE_S_DEFAULT
 from ekiden.mcp.arguments import LeaseArguments, SetStatusArguments, StatusArguments
 from ekiden.mcp.budget import Block, Shown, fitted, room_of
 from ekiden.mcp.desk import Desk, channel_path, status_path
-from ekiden.mcp.envelope import plain, shown_name
+from ekiden.mcp.envelope import counted, plain, shown_name
 from ekiden.relay.wire_state import (
     ClearStatus,
     Evidence,
@@ -54,9 +54,8 @@ async def _statuses_text(
     values = len(page.statuses)
     if not blocks and not page.next:
         return "No changes." if given.history else "No status is set and no lease is held here."
-    head = f"{values} {'changes' if given.history else 'values'}" + (
-        f", {len(held_now)} leases held." if held_now else "."
-    )
+    head = counted(values, "change" if given.history else "value")
+    head += f", {counted(len(held_now), 'lease')} held." if held_now else "."
     extra = f', key="{plain(given.key)[:128]}"' if given.key else ""
     extra += ", history=true" if given.history else ""
 

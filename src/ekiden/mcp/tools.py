@@ -4,6 +4,7 @@ A refusal is an answer that says so (`is_error`): its code, what happened, and w
 error tree. Every text is within the call's budget, the refusals too.
 """
 
+import difflib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +15,12 @@ from ekiden.kernel.limits import (
     MCP_BUDGET_TOKENS_MAX,
     MCP_BUDGET_TOKENS_MIN,
     MCP_CHARS_PER_TOKEN,
+    PAGE_ROWS_MAX,
 )
 from ekiden.mcp import reading, rights, saying, shared_state
 from ekiden.mcp.arguments import (
     AckArguments,
+    AdminArguments,
     AuditArguments,
     ChannelsArguments,
     EditArguments,
@@ -32,9 +35,11 @@ from ekiden.mcp.arguments import (
     StatusArguments,
     WaitArguments,
     arguments_of,
+    channel_named,
 )
 from ekiden.mcp.desk import Desk
 from ekiden.mcp.envelope import plain, shown_name
+from ekiden.relay.wire import Channels
 
 TOOLS: dict[str, tuple[type, Callable[[Desk, Any], Awaitable[str]]]] = {
     "inbox": (InboxArguments, reading.inbox),
@@ -50,6 +55,7 @@ TOOLS: dict[str, tuple[type, Callable[[Desk, Any], Awaitable[str]]]] = {
     "lease": (LeaseArguments, shared_state.lease),
     "channels": (ChannelsArguments, rights.channels),
     "keys": (KeysArguments, rights.keys),
+    "admin": (AdminArguments, rights.admin),
     "audit": (AuditArguments, rights.audit),
 }
 """What each tool takes, and what does it."""
@@ -80,7 +86,25 @@ async def call(desk: Desk, name: str, given: dict[str, Any]) -> Answer:
         kind, run = found
         return Answer(within(await run(desk, arguments_of(kind, given)), room))
     except EkidenError as error:
+        channel = channel_named(given)
+        if isinstance(error, NotFound) and channel:
+            await _say_what_is_near(desk, error, channel)
         return Answer(within(refusal_text(error), room), error.code)
+
+
+async def _say_what_is_near(desk: Desk, error: NotFound, channel: str) -> None:
+    """Says whether it is the channel that is not there, and which ones have names like it."""
+    try:
+        page = await desk.client.get("/v1/channels", type=Channels, limit=PAGE_ROWS_MAX)
+    except EkidenError:
+        return
+    names = [channel.name for channel in page.channels]
+    ids = [channel.channel_id for channel in page.channels]
+    if channel in names or channel in ids or page.next:
+        return
+    error.message = f"There is no channel {shown_name(channel)} that you may read."
+    near = difflib.get_close_matches(channel.casefold(), names, 3, 0.5)
+    error.hint = f"Did you mean {' or '.join(near)}?" if near else "channels() lists those that there are."
 
 
 def refusal_text(error: EkidenError) -> str:

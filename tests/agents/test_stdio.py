@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client, StdioServerParameters
 
 from ekiden.kernel.limits import MCP_LINE_BYTES_MAX
 from ekiden.mcp.definitions import LISTING, NAMES
 from ekiden.mcp.stdio import Lines
-from mcp import Client, StdioServerParameters
 
 EKIDEN = str(Path(sys.executable).with_name("ekiden"))
 ENVELOPE = {

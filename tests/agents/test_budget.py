@@ -13,12 +13,12 @@ TEXTS = st.text(st.characters(codec=None), max_size=1500)
 
 
 def more(end: int) -> str:
-    return f"…cut at {end}"
+    return f"…cut at {end}, with {'9' * (end % 7)} more"
 
 
 def without_cut(rest: str) -> tuple[str, int]:
     """What follows the words of a cut, and where they say that it was; -1 if there are none."""
-    found = re.match(r"\n…cut at (\d+)", rest)
+    found = re.match(r"\n…cut at (\d+), with 9* more", rest)
     return (rest[found.end() :], int(found[1])) if found else (rest, -1)
 
 
