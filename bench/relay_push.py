@@ -28,8 +28,9 @@ CHANNEL = "bench"
 FRAME_BYTES = 560
 
 
-def pushed(hub: Served, count: int = COUNT) -> list[float]:
-    """Milliseconds from its commit to each subscriber, for each frame."""
+def pushed(hub: Served, count: int = COUNT) -> tuple[list[float], float]:
+    """Milliseconds from its commit to each subscriber, for each frame; and the hub's processor time for each."""
+    began_s = hub.processor_s()
     with PlainClient(f"http://127.0.0.1:{hub.port}", hub.key) as client:
         client.get("/v1/committed")
         options = {"port": hub.port, "keys": hub.keys, "clients": CLIENTS, "channel": CHANNEL}
@@ -37,7 +38,8 @@ def pushed(hub: Served, count: int = COUNT) -> list[float]:
         came = run_role("push", {**options, "count": count, "per_s": PER_S, "posts": True})["came"]
         committed = {int(seq): at for seq, at in client.get("/v1/committed")["at"].items()}
     assert set(Counter(seq for seq, _ in came).values()) == {CLIENTS}, "a frame came twice to one, or never"
-    return [(at - committed[seq]) * 1e3 for seq, at in came]
+    spent_us = (hub.processor_s() - began_s) / len(came) * 1e6
+    return [(at - committed[seq]) * 1e3 for seq, at in came], spent_us
 
 
 def floor() -> list[float]:
@@ -73,13 +75,16 @@ def floor() -> list[float]:
 
 def main() -> None:
     rounds: list[list[float]] = []
+    spent_us: list[float] = []
     floors: list[list[float]] = []
     with a_hub() as hub:
         with PlainClient(f"http://127.0.0.1:{hub.port}", hub.key) as client:
             client.post("/v1/channels", {"name": CHANNEL})
         pushed(hub, 20)
         for _ in range(ROUNDS):
-            rounds.append(pushed(hub))
+            times, spent = pushed(hub)
+            rounds.append(times)
+            spent_us.append(spent)
             floors.append(floor())
 
     def told(share: float) -> tuple[float, str]:
@@ -89,7 +94,10 @@ def main() -> None:
         words = (
             f"ratio {ratio:.1f} to bare writes, {statistics.median(bare):.2f} ms; best round {min(values):.2f} ms"
         )
-        return statistics.median(values), f"{words}; {CLIENTS} subscribers, {PER_S:.0f} posts/s"
+        words += (
+            f"; {CLIENTS} subscribers, {PER_S:.0f} posts/s; processor {statistics.median(spent_us):.0f} us a frame"
+        )
+        return statistics.median(values), words
 
     p50, p99 = told(0.50), told(0.99)
     figure("relay_push_p50", p50[0], "ms", "< 2", p50[1])

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ekiden.kernel import canonical, limits
 from ekiden.kernel.errors import Conflict, Forbidden, Invalid, NotSealed, StaleEpoch, TooLarge
 from ekiden.kernel.ids import Prefix
-from ekiden.relay.reach import Archived
 from ekiden.relay.wire import (
     Ack,
     Asks,
@@ -24,6 +23,13 @@ from ekiden.relay.wire import (
     Post,
     Sealed,
 )
+
+
+class Archived(Conflict):
+    """The channel can only be read."""
+
+    code = "archived"
+
 
 # --- channels ----------------------------------------------------------------------------------------------
 
@@ -262,11 +268,12 @@ def title_of(message: Message) -> str:
 
 # --- mentions on their way ---------------------------------------------------------------------------------
 
+_ENDS = frozenset({DeliveryState.ANSWERED, DeliveryState.DECLINED, DeliveryState.EXPIRED})
 DELIVERY_MOVES: Mapping[DeliveryState, frozenset[DeliveryState]] = {
-    DeliveryState.STORED: frozenset(DeliveryState) - {DeliveryState.STORED},
-    DeliveryState.OFFERED: frozenset(DeliveryState) - {DeliveryState.STORED},
-    DeliveryState.SURFACED: frozenset(DeliveryState) - {DeliveryState.STORED, DeliveryState.OFFERED},
-    DeliveryState.ACKED: frozenset({DeliveryState.ANSWERED, DeliveryState.DECLINED, DeliveryState.EXPIRED}),
+    DeliveryState.STORED: _ENDS | {DeliveryState.OFFERED, DeliveryState.SURFACED, DeliveryState.ACKED},
+    DeliveryState.OFFERED: _ENDS | {DeliveryState.SURFACED, DeliveryState.ACKED},
+    DeliveryState.SURFACED: _ENDS | {DeliveryState.ACKED},
+    DeliveryState.ACKED: _ENDS,
     DeliveryState.ANSWERED: frozenset(),
     DeliveryState.DECLINED: frozenset({DeliveryState.ANSWERED}),
     DeliveryState.EXPIRED: frozenset({DeliveryState.ANSWERED}),
