@@ -26,9 +26,10 @@ from ekiden.access.gate import AccessGate, open_home
 from ekiden.access.rules import Kind
 from ekiden.access.secrets import new_key
 from ekiden.hub.app import Rooms, build
+from ekiden.hub.people import TeamPeople
 from ekiden.hub.serve import spare_what_lasts, start_serving
 from ekiden.hub.settings import Settings
-from ekiden.hub.wiring import ENDPOINTS, ROOMS
+from ekiden.hub.wiring import ROOMS, endpoints_with
 from ekiden.kernel.clock import SystemClock, iso
 from ekiden.kernel.door import Call, Endpoint, Need
 from ekiden.kernel.ids import Prefix, derived_id, new_id
@@ -37,7 +38,8 @@ from ekiden.log.open import open_log
 from ekiden.log.port import Actor, Event, Log, Reading, Transaction, Written
 from ekiden.log.queries import joined, room_queries
 from ekiden.relay import keeping as relay_keeping
-from ekiden.relay.port import Known
+from ekiden.relay.notary import TeamNotary
+from ekiden.relay.port import Known, Ports
 from ekiden.sessions import verbs
 from ekiden.sessions.feed import take_feed
 from ekiden.sessions.rules import MessageState
@@ -248,8 +250,9 @@ async def _serve(home: str, sessions: int, database_url: str = "") -> None:
     team_id, key = await open_home(log, _CLOCK)
     gate = AccessGate(log, _CLOCK)
     in_memory, commits = InMemory(), Commits()
+    endpoints = endpoints_with(Ports(TeamPeople(), (), TeamNotary()))
     log.follow(commits.note)
-    hub = build(settings, log, _CLOCK, Rooms((*ENDPOINTS, *measuring(in_memory, commits)), gate, team_id))
+    hub = build(settings, log, _CLOCK, Rooms((*endpoints, *measuring(in_memory, commits)), gate, team_id))
     serving = await start_serving(hub)
     keys = [key, *[await _make_key(log, gate, team_id, key, f"Reader {number}") for number in range(READER_KEYS)]]
     session_ids = await _make_sessions(log, team_id, sessions)
