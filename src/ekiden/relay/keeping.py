@@ -304,7 +304,7 @@ async def load_thread(reading: Reading, channel_id: str, thread_id: str) -> Kept
 async def put_thread(tx: Transaction, kept: KeptThread) -> None:
     """Keeps a thread as it is now."""
     thread = kept.thread
-    await tx.run(
+    await tx.put(
         "relay.put_thread",
         team_id=tx.team_id,
         channel_id=thread.channel_id,
@@ -330,7 +330,7 @@ def tell_thread(tx: Transaction, channel: Channel, kept: KeptThread, actor: Acto
 
 async def put_wakes(tx: Transaction, channel_id: str, since: int, account: Account) -> None:
     """Keeps the account of who woke whom outside threads."""
-    await tx.run("relay.put_wakes", team_id=tx.team_id, channel_id=channel_id, since=since, wakes=text_of(account))
+    await tx.put("relay.put_wakes", team_id=tx.team_id, channel_id=channel_id, since=since, wakes=text_of(account))
 
 
 async def forget_text(tx: Transaction, seq: int) -> None:
@@ -372,7 +372,7 @@ def delivery_of(row: Row) -> KeptDelivery:
 async def add_delivery(tx: Transaction, kept: KeptDelivery) -> None:
     """Keeps a new one, or a notice in the place of an older one."""
     delivery = kept.delivery
-    await tx.run(
+    await tx.put(
         "relay.add_delivery",
         team_id=tx.team_id,
         principal_id=delivery.principal_id,

@@ -251,14 +251,14 @@ async def _store(
     stored = text_of(message)
     topics = (kept.resource, *(inbox_topic(who) for who in woken[: EVENT_TOPICS_MAX - 1]))
     seq = tx.append("message.posted", stored.encode(), topics=topics, actor=caller.actor)
-    await tx.run(
+    await tx.put(
         "relay.move_head",
         team_id=tx.team_id,
         channel_id=message.channel_id,
         last_number=message.number,
         spoken_number=message.number if spoken else kept.spoken_number,
     )
-    await tx.run(
+    await tx.put(
         "relay.add_message",
         team_id=tx.team_id,
         channel_id=message.channel_id,
@@ -274,7 +274,7 @@ async def _store(
         digest=digest,
     )
     for attachment in message.attachments:
-        await tx.run(
+        await tx.put(
             "relay.use_attachment",
             team_id=tx.team_id,
             sha256=attachment.sha256,
