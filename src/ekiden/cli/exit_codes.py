@@ -16,6 +16,9 @@ STORE = 9
 TURN_FAILED = 10
 TURN_INTERRUPTED = 11
 NOT_WELL = 12
+NOTHING_CAME = 13
+TICKET_REFUSED = 14
+NOT_VERIFIED = 15
 BREAK = 130
 
 MEANINGS: dict[int, str] = {
@@ -32,6 +35,9 @@ MEANINGS: dict[int, str] = {
     TURN_FAILED: "the turn that was waited for failed or was lost",
     TURN_INTERRUPTED: "the turn that was waited for was interrupted",
     NOT_WELL: "`doctor` found something that will not work",
+    NOTHING_CAME: "nothing came in the time that was waited",
+    TICKET_REFUSED: "the ticket is not good: forged, expired, of another lease, or the lease has a later holder",
+    NOT_VERIFIED: "`verify` found something that is not as it was said",
     BREAK: "stopped with Ctrl-C",
 }
 
@@ -55,4 +61,6 @@ _TABLE: tuple[tuple[type[EkidenError], int], ...] = (
 
 def exit_code_of(error: EkidenError) -> int:
     """The exit code for an error: that of its own class or of the nearest one above."""
+    if error.code == "ticket_refused":
+        return TICKET_REFUSED
     return next((code for kind, code in _TABLE if isinstance(error, kind)), FAULT)

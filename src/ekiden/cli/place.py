@@ -1,8 +1,8 @@
 """Where Ekiden's data lies on this computer, and how the command line reaches the hub.
 
-The address comes from `--url`, `EKIDEN_URL`, or the lock of the hub that runs on this data; the key from
-`EKIDEN_KEY` or the file `local.key` (0600) that the hub writes beside its data. A key is never an argument: what
-stands on a command line is seen by every process of the computer.
+The address comes from `--url`, `EKIDEN_URL`, the lock of the hub that runs on this data, or the hub that was
+joined; the key from `EKIDEN_KEY` or the file `local.key` (0600) that the hub writes beside its data. A key is
+never an argument: what stands on a command line is seen by every process of the computer.
 """
 
 import argparse
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LOCAL_KEY = "local.key"
 HOST_KEY = "host.key"
+JOINED_URL = "hub.url"
 DATABASE = "ekiden.db"
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
@@ -94,11 +95,29 @@ def door(options: argparse.Namespace) -> "PlainClient":
     """
     from ekiden.client.plain import PlainClient
 
+    return PlainClient(*address_and_key(options))
+
+
+def address_and_key(options: argparse.Namespace) -> tuple[str, str]:
+    """The hub that the options mean, and the key for it.
+
+    Raises:
+        Unavailable: if no hub is named and none runs here.
+        Unauthenticated: if there is no key.
+    """
     home = home_of(options)
-    url: str = options.url or os.environ.get("EKIDEN_URL", "") or running_url(home)
+    url: str = options.url or os.environ.get("EKIDEN_URL", "") or running_url(home) or joined_url(home)
     if not url:
         raise Unavailable(f"No hub runs on {home}.", hint="Start it with `ekiden up`, or name one with --url.")
-    return PlainClient(url, local_key(home))
+    return url, local_key(home)
+
+
+def joined_url(home: Path) -> str:
+    """The hub that was joined from this data folder by an invite; empty if none was."""
+    try:
+        return (home / JOINED_URL).read_text("utf-8").strip()
+    except OSError:
+        return ""
 
 
 def local_key(home: Path) -> str:

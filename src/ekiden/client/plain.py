@@ -65,12 +65,31 @@ class PlainClient:
         return self._read(self._send(request, repeat=bool(command_id)), type)
 
     @overload
-    def delete(self, path: str, *, type: type[T]) -> T: ...
+    def put(self, path: str, body: object = None, *, type: type[T]) -> T: ...
     @overload
-    def delete(self, path: str, *, type: None = None) -> Any: ...
-    def delete(self, path: str, *, type: type[Any] | None = None) -> Any:
-        """Deletes what is at `path`."""
-        request = write_request("DELETE", self.key, path, None, new_command_id())
+    def put(self, path: str, body: object = None, *, type: None = None) -> Any: ...
+    def put(self, path: str, body: object = None, *, type: type[Any] | None = None) -> Any:
+        """Puts `body` in the place of what is there."""
+        return self._write("PUT", path, body, type)
+
+    @overload
+    def patch(self, path: str, body: object = None, *, type: type[T]) -> T: ...
+    @overload
+    def patch(self, path: str, body: object = None, *, type: None = None) -> Any: ...
+    def patch(self, path: str, body: object = None, *, type: type[Any] | None = None) -> Any:
+        """Changes a part of what is at `path`; what `body` leaves out stays."""
+        return self._write("PATCH", path, body, type)
+
+    @overload
+    def delete(self, path: str, body: object = None, *, type: type[T]) -> T: ...
+    @overload
+    def delete(self, path: str, body: object = None, *, type: None = None) -> Any: ...
+    def delete(self, path: str, body: object = None, *, type: type[Any] | None = None) -> Any:
+        """Deletes what is at `path`; `body` says on which terms, where there are any."""
+        return self._write("DELETE", path, body, type)
+
+    def _write(self, method: str, path: str, body: object, type: type[Any] | None) -> Any:
+        request = write_request(method, self.key, path, body, new_command_id())
         return self._read(self._send(request, repeat=True), type)
 
     def stream(self, topics: tuple[str, ...], after: str = "", *, for_ever: bool = True) -> Iterator[Frame]:

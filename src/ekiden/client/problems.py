@@ -29,7 +29,9 @@ def _tree(root: type[EkidenError]) -> Iterator[type[EkidenError]]:
         yield from _tree(child)
 
 
-_BY_CODE = {kind.code: kind for kind in _tree(EkidenError)}
+_BY_CODE: dict[str, type[EkidenError]] = {}
+for _kind in _tree(EkidenError):
+    _BY_CODE.setdefault(_kind.code, _kind)  # a kind that answers like another one (`Hidden`) is not told apart
 _BY_STATUS: dict[int, type[EkidenError]] = {
     401: errors.Unauthenticated,
     403: errors.Forbidden,

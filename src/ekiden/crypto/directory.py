@@ -24,15 +24,14 @@ from msgspec import structs
 from ekiden.crypto import keys, statements
 from ekiden.crypto.keys import KEY_BYTES, MemberKeys, PublicKeys, read
 from ekiden.crypto.shape import Struct
-from ekiden.kernel.errors import Conflict, EkidenError, Invalid
+from ekiden.kernel.errors import Conflict, Invalid
 from ekiden.kernel.limits import DIRECTORY_LABEL_CHARS_MAX
 
 
-class DirectoryBroken(EkidenError):
+class DirectoryBroken(Conflict):
     """The directory that the hub shows is not one that was only added to: it was changed, cut or replaced."""
 
     code = "directory_broken"
-    status = 502
 
 
 class KeyNotTrusted(Conflict):
@@ -316,11 +315,20 @@ class Trust(StrEnum):
 
 
 def judge(directory: Directory, principal_id: str, pinned: Mapping[str, Trust]) -> dict[str, Trust]:
-    """What to think of each key of a principal, by member key id. `pinned`: what is pinned of it here.
+    """What to think today of each key of a principal, by member key id. `pinned`: what is pinned of it here.
 
     With nothing pinned, the first key that is in the directory is taken as `first`; the caller pins it. A key that
-    ended keeps whatever weight its older signatures had: `ENDED` speaks of today.
+    ended keeps whatever weight its older signatures had (`believed`): `ENDED` speaks of today.
     """
+    trusted = believed(directory, principal_id, pinned)
+    return {
+        key.public.member_key_id: trusted.get(key.public.member_key_id, Trust.CHANGED) if key.live else Trust.ENDED
+        for key in directory.of(principal_id, live=False)
+    }
+
+
+def believed(directory: Directory, principal_id: str, pinned: Mapping[str, Trust]) -> dict[str, Trust]:
+    """The keys of a principal whose signatures count, those that have ended as well, and why."""
     keys_of = {key.public.member_key_id: key for key in directory.of(principal_id, live=False)}
     trusted = {name: trust for name, trust in pinned.items() if name in keys_of and trust.good}
     if not pinned and keys_of:
@@ -333,7 +341,7 @@ def judge(directory: Directory, principal_id: str, pinned: Mapping[str, Trust]) 
         ]
         trusted.update(dict.fromkeys(found, Trust.VOUCHED))
         grew = bool(found)
-    return {name: (trusted.get(name, Trust.CHANGED) if key.live else Trust.ENDED) for name, key in keys_of.items()}
+    return trusted
 
 
 def _same(entry: NewEntry, public: PublicKeys) -> bool:

@@ -120,7 +120,8 @@ class EpochView(Struct, frozen=True):
 
 
 class Epochs(Struct, frozen=True):
-    """Newest first. `stale`: somebody left since the newest was opened, so that it must not be used to post."""
+    """Newest first; `after` (an epoch) asks for those below it. `stale`: somebody left since the newest was
+    opened, so that it must not be used to post."""
 
     epochs: tuple[EpochView, ...]
     stale: bool = False

@@ -14,7 +14,7 @@ import msgspec
 
 from ekiden.crypto.keys import KEY_BYTES, RandomBytes, read, spell
 from ekiden.kernel import canonical
-from ekiden.kernel.errors import EkidenError, Invalid, TooLarge
+from ekiden.kernel.errors import Invalid, TooLarge
 from ekiden.kernel.limits import SEALED_PLAIN_BYTES_MAX
 
 NONCE_BYTES = 12
@@ -24,11 +24,10 @@ PADDED = (256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768)
 _LENGTH_BYTES = 4
 
 
-class SealBroken(EkidenError):
+class SealBroken(Invalid):
     """A sealed text does not open: it was changed, moved, or sealed with another key."""
 
     code = "seal_broken"
-    status = 422
 
 
 @dataclass(frozen=True, slots=True)

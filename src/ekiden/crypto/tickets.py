@@ -10,17 +10,16 @@ import msgspec
 from ekiden.crypto import keys, statements
 from ekiden.crypto.shape import Struct
 from ekiden.kernel import canonical
-from ekiden.kernel.errors import EkidenError, Invalid
+from ekiden.kernel.errors import Forbidden, Invalid
 from ekiden.kernel.limits import TICKET_CHARS_MAX
 
 _PREFIX = "ekt1"
 
 
-class TicketRefused(EkidenError):
+class TicketRefused(Forbidden):
     """A ticket is not good. `details.why`: `forged`, `expired`, `fenced`, `other_lease`, `other_team`."""
 
     code = "ticket_refused"
-    status = 403
 
 
 class Ticket(Struct, frozen=True):
@@ -81,6 +80,15 @@ def check(
             fence=ticket.fence,
         )
     return ticket
+
+
+def team_named(text: str) -> str:
+    """The team that a ticket says it is of, not checked: to know which hub's key to check it with.
+
+    Raises:
+        TicketRefused: if it is no ticket.
+    """
+    return _read(text)[0].team
 
 
 def _read(text: str) -> tuple[Ticket, str]:

@@ -366,8 +366,6 @@ async def delete(tx: Transaction, caller: Caller, ref: str, message_id: str) -> 
         title="",
         attachments=(),
         mentions=(),
-        signature=None,
-        countersign=None,
         state=MessageState.DELETED,
         deleted_by=caller.actor.name,
         edited_at=tx.now,

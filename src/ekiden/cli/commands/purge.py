@@ -1,0 +1,58 @@
+"""Delete messages of a channel for good, up to a number or a time. A note that the hub signs says which range went
+and how many; what they said is gone from the log.
+
+examples:
+  ekiden purge build --before-number 100 --yes
+  ekiden purge build --before 2030-01-01T00:00:00Z --yes
+  ekiden purge build                        the notes of purges so far
+"""
+
+import argparse
+
+from ekiden.cli.place import add_door_options, door
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    """Its arguments."""
+    parser.add_argument("channel")
+    parser.add_argument("--before-number", type=int, default=0, metavar="N", help="everything before this message")
+    parser.add_argument("--before", default="", metavar="TIME", help="everything before this time, as RFC 3339")
+    parser.add_argument("--yes", action="store_true", help="do it: it cannot be undone")
+    add_door_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Purges, or lists the notes."""
+    from typing import Any
+
+    from ekiden.cli.screen import Screen, line_of
+    from ekiden.cli.talk_places import channel_path
+    from ekiden.kernel.errors import Invalid
+    from ekiden.relay.wire_state import Purge, Purged
+
+    screen = Screen()
+    with door(options) as client:
+        if not (options.before_number or options.before):
+            notes: Any = client.get(channel_path(options.channel, "/purges"))
+            if options.json:
+                screen.data(notes)
+                return 0
+            for note in notes.get("purges", ()):
+                screen.say(
+                    f"#{note.get('first')} to #{note.get('last')}  {note.get('messages')} messages"
+                    f"  {line_of(str(note.get('at')))}  by {line_of(str(note.get('by')))}"
+                )
+            if not notes.get("purges"):
+                screen.say("Nothing was purged.")
+            return 0
+        if not options.yes:
+            raise Invalid("This cannot be undone.", hint="Say it again with --yes.")
+        body = Purge(options.before_number, options.before)
+        purged = client.post(channel_path(options.channel, "/purge"), body, type=Purged)
+    if options.json:
+        screen.data(purged)
+    elif purged.messages:
+        screen.say(f"#{purged.first} to #{purged.last} are gone: {purged.messages} messages.")
+    else:
+        screen.say("There was nothing to purge.")
+    return 0
