@@ -7,7 +7,7 @@ have an agent's keys, it is the plain voice, which says so where a channel is en
 import hashlib
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -161,10 +161,12 @@ class PlainVoice:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Where one agent sits: its client of the door and its voice."""
+    """Where one agent sits: its client of the door and its voice; and which mentions its answers have shown since
+    that was last told."""
 
     client: Client
     voice: Voice
+    shown: list[str] = field(default_factory=list[str])
 
 
 def channel_path(channel: str) -> str:

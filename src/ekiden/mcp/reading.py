@@ -68,6 +68,7 @@ async def inbox_text(desk: Desk, found: Mentions, after: str, room: int) -> str:
     while True:
         shown = min(shown_of(head, blocks, tail, room).blocks, len(found.mentions))
         if not shown or shown in leads:
+            desk.shown.extend(hit.message.message_id for hit in found.mentions[:shown])
             return fitted(head, blocks, tail, room)
         page = await desk.client.get("/v1/mentions", type=Mentions, limit=shown, after=after)
         leads[shown] = page.next
