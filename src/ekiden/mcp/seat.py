@@ -113,8 +113,11 @@ class Seat:
         answer = await call(desk, name, given)
         self._look_again = answer.code in _LOOK_AGAIN_AFTER
         notices = self._member.take_notices() if self._member is not None else ()
-        text = "\n".join((*(f"Note: {plain(notice)}" for notice in notices), answer.text))
-        return within(text, room_for(given)), answer.is_error
+        if not notices:
+            return answer.text, answer.is_error
+        room = room_for(given)
+        note = within(f"Note: {plain(' '.join(notices))}", room // 2)
+        return f"{within(answer.text, room - len(note) - 1)}\n{note}", answer.is_error
 
     async def close(self) -> None:
         """Closes its connections, and keeps what was learned of others."""
