@@ -101,14 +101,16 @@ class Seat:
         self._member: Member | None = None
         self._desk: Desk | None = None
         self._look_again = False
+        self._sitting_down = asyncio.Lock()
         self._telling: set[asyncio.Task[None]] = set()
 
     async def call_tool(self, name: str, given: dict[str, Any]) -> tuple[str, bool]:
         """One call of a tool: the text, and whether it is an error."""
         try:
-            desk = await self._at_desk()
+            async with self._sitting_down:
+                desk = await self._at_desk()
         except EkidenError as error:
-            return refusal_text(error), True
+            return within(refusal_text(error), room_for(given)), True
         self._tell_surfaced(desk)
         answer = await call(desk, name, given)
         self._look_again = answer.code in _LOOK_AGAIN_AFTER
@@ -132,14 +134,13 @@ class Seat:
         if self._desk is not None and not self._look_again:
             return self._desk
         place = await asyncio.to_thread(self._find)
-        self._look_again = False
         if self._desk is None or place != self._place:
-            before, self._member = self._member, Member(Client(*place), self._home, label=self._label)
-            self._place, self._desk = place, Desk(self._member.client, self._member)
-            if before is not None:
-                # What runs on the old one ends there: its connections close with it.
-                await before.close()
-                await before.client.close()
+            await self.close()
+            self._place, self._member = place, Member(Client(*place), self._home, label=self._label)
+            # Its key must be in the directory before others can seal anything for it.
+            await self._member.meet()
+            self._desk = Desk(self._member.client, self._member)
+        self._look_again = False
         return self._desk
 
     def _tell_surfaced(self, desk: Desk) -> None:
