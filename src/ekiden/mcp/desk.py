@@ -212,6 +212,6 @@ def _explained() -> Generator[None]:
     try:
         yield
     except EkidenError as error:
-        if error.details.get("code") == "encrypted" or error.code == "encrypted":
+        if error.code == "not_sealed" or error.details.get("encrypted"):
             error.hint = HOW_TO_JOIN
         raise
