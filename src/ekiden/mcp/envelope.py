@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ekiden.kernel.canonical import whole_text
 from ekiden.kernel.limits import MCP_NAME_CHARS_MAX
+from ekiden.mcp.definitions import RULE as RULE  # what a model must know to read envelopes goes with them
 from ekiden.relay.wire import Asks, Authority, Message, MessageState
 
 QUOTE = "| "
