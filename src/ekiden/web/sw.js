@@ -18,7 +18,7 @@ const FILES = [
   "screens/settings.js", "screens/sign_in.js", "screens/truth.js", "screens/verbs.js",
   "state/apply.js", "state/channels.js", "state/crypto.js", "state/directory.js", "state/follow.js",
   "state/frames.js", "state/heights.js", "state/ids.js", "state/inbox.js", "state/keep.js", "state/limits.js",
-  "state/live.js", "state/member.js", "state/outbox.js", "state/route.js", "state/rows.js", "state/settings.js",
+  "state/live.js", "state/member.js", "state/mentions.js", "state/outbox.js", "state/route.js", "state/rows.js", "state/settings.js",
   "state/signing.js", "state/talk.js", "state/threads.js", "state/wrapping.js",
   "style/base.css", "style/parts.css", "style/screens.css", "style/tokens.css",
   "vendor/htm-3.1.1/htm.mjs", "vendor/marked-18.2.1/marked.mjs", "vendor/preact-11.2.0/hooks.mjs",

@@ -39,4 +39,5 @@ export const FIND_PAGES_MAX = 25;
 
 export const PAIRING_POLL_MS = 1_500;
 export const DEVICE_NAME_CHARS_MAX = 60;
+export const MENTION_CHARS_MAX = 80;
 export const SECOND_PRESS_MS = 4_000;
