@@ -54,7 +54,7 @@ class Door:
         """One request on a connection of its own. Query values that are None or empty are left out."""
         parts = urlsplit(self.url)
         told = {name: value for name, value in query.items() if value not in (None, "")}
-        target = path + (f"?{urlencode(told)}" if told else "")
+        target = parts.path + path + (f"?{urlencode(told)}" if told else "")
         sent = {"authorization": f"Bearer {self.key}", "accept": "application/json"} | dict(headers or {})
         payload = None
         if method != "GET":
@@ -121,7 +121,9 @@ class Follower:
         headers = {"authorization": f"Bearer {door.key}", "accept": "text/event-stream"}
         if after:
             headers["last-event-id"] = after
-        self._connection.request("GET", f"/v1/stream?topics={quote(','.join(topics))}", headers=headers)
+        self._connection.request(
+            "GET", f"{parts.path}/v1/stream?topics={quote(','.join(topics))}", headers=headers
+        )
         self._socket = self._connection.sock
         self._answer = self._connection.getresponse()
         self.status = self._answer.status

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ekiden.testing.relay import bounds, defects, rights, sealed, streams, talk
+from ekiden.testing.relay import bounds, defects, rights, sealed, signed, streams, talk
 from ekiden.testing.relay.checks import Check, Kit
 from ekiden.testing.relay.door import Door
 
@@ -14,6 +14,7 @@ CHECKS: tuple[Check, ...] = (
     *streams.CHECKS,
     *bounds.CHECKS,
     *sealed.CHECKS,
+    *signed.CHECKS,
 )
 """All of the kit, in the order in which they are run."""
 
