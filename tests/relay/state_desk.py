@@ -8,13 +8,16 @@ from typing import Any
 import msgspec
 
 from ekiden.access.rights import allows
+from ekiden.hub.people import TeamPeople
 from ekiden.kernel.door import HubFacts
 from ekiden.kernel.ids import Prefix, derived_id, new_id
 from ekiden.log.open import open_log
 from ekiden.log.port import Actor, Command, Event
 from ekiden.log.queries import joined, load_queries, room_queries
-from ekiden.relay import leases, routes_state, status
-from ekiden.relay.reach import text_of
+from ekiden.relay import leases, status
+from ekiden.relay.keeping import text_of
+from ekiden.relay.port import Ports
+from ekiden.relay.routes_state import State
 from ekiden.relay.wire import Channel
 from ekiden.relay.wire_state import (
     ClearStatus,
@@ -30,6 +33,7 @@ from ekiden.relay.wire_state import (
 )
 from ekiden.testing.clock import StillClock
 
+_STATE = State(Ports(TeamPeople()))
 TEAM = "tem_00000000000000000001"
 ALL = {"*": ["read", "admin"]}
 
@@ -44,6 +48,11 @@ QUERIES = joined(
 INSERT INTO channels (team_id, channel_id, name, private, state, channel)
 VALUES (:team_id, :channel_id, :name, 0, :state, :channel)
 ON CONFLICT (team_id, channel_id) DO UPDATE SET state = excluded.state, channel = excluded.channel;
+
+-- name: add_head
+-- How far its numbers reach.
+INSERT INTO channel_heads (team_id, channel_id, first_number, last_number, spoken_number, members)
+VALUES (:team_id, :channel_id, 1, 0, 0, 0) ON CONFLICT (team_id, channel_id) DO NOTHING;
 
 -- name: add_principal
 -- Somebody of a kind.
@@ -105,49 +114,49 @@ class Caller:
     async def set(self, key: str, value: Any = None, **fields: Any) -> Status:
         """Sets a key."""
         body = SetStatus(value=value, **fields)
-        return await self._written(routes_state.set_status(self.call(key=key), body), Status)
+        return await self._written(_STATE.set_status(self.call(key=key), body), Status)
 
     async def clear(self, key: str, if_version: int | None = None) -> Status:
         """Clears a key."""
         body = ClearStatus(if_version)
-        return await self._written(routes_state.clear_status(self.call(key=key), body), Status)
+        return await self._written(_STATE.clear_status(self.call(key=key), body), Status)
 
     async def get(self, key: str) -> Status:
         """One key now."""
-        return await routes_state.view_status(self.call(key=key))
+        return await _STATE.view_status(self.call(key=key))
 
     async def list(self, **query: object) -> Statuses:
         """All keys now."""
-        return await routes_state.list_statuses(self.call(query))
+        return await _STATE.list_statuses(self.call(query))
 
     async def history(self, key: str, **query: object) -> Statuses:
         """A key's lines."""
-        return await routes_state.status_history(self.call(query, key=key))
+        return await _STATE.status_history(self.call(query, key=key))
 
     async def changes(self, **query: object) -> Statuses:
         """All lines of the channel."""
-        return await routes_state.status_changes(self.call(query))
+        return await _STATE.status_changes(self.call(query))
 
     async def rules(self, *rules: StatusRule) -> StatusRules:
         """Sets the channel's rules."""
-        return await self._written(routes_state.put_rules(self.call(), StatusRules(rules)), StatusRules)
+        return await self._written(_STATE.put_rules(self.call(), StatusRules(rules)), StatusRules)
 
     async def take(self, name: str, lease_s: int = 60, fence: int = 0, note: str = "") -> Lease:
         """Takes or renews a lease."""
         body = TakeLease(lease_s, fence, note)
-        return await self._written(routes_state.take_lease(self.call(name=name), body), Lease)
+        return await self._written(_STATE.take_lease(self.call(name=name), body), Lease)
 
     async def release(self, name: str, fence: int = 0) -> Lease:
         """Lets a lease go."""
-        return await self._written(routes_state.release_lease(self.call(name=name), ReleaseLease(fence)), Lease)
+        return await self._written(_STATE.release_lease(self.call(name=name), ReleaseLease(fence)), Lease)
 
     async def lease(self, name: str) -> Lease:
         """One lease now."""
-        return await routes_state.view_lease(self.call(name=name))
+        return await _STATE.view_lease(self.call(name=name))
 
     async def leases(self, **query: object) -> Leases:
         """All leases of the channel."""
-        return await routes_state.list_leases(self.call(query))
+        return await _STATE.list_leases(self.call(query))
 
 
 @dataclass
@@ -170,9 +179,11 @@ class Desk:
                 team_id=TEAM,
                 channel_id=channel.channel_id,
                 name=name,
+                private=int(channel.private),
                 state=channel.state.value,
                 channel=text_of(channel),
             )
+            await tx.run("test.add_head", team_id=TEAM, channel_id=channel.channel_id)
 
         await self.log.write(TEAM, verb)
         return channel

@@ -26,13 +26,15 @@ from ekiden.log.sqlite_files import make_private_folder
 from ekiden.log.wakeups_nats import NatsWakeups
 from ekiden.relay import routes as relay_routes
 from ekiden.relay import routes_state as relay_state
+from ekiden.relay.notary import TeamNotary
 from ekiden.relay.port import Ports
+from ekiden.relay.tainting import taint
 from ekiden.sessions import routes as sessions_routes
 from ekiden.sessions import verbs as sessions_verbs
 
 _PRIVATE_FILE = 0o600
 ROOMS = ("ekiden.access", "ekiden.sessions", "ekiden.relay", "ekiden.hub")
-_ACCESS_PORTS = AccessPorts()
+_ACCESS_PORTS = AccessPorts(taint=taint)
 
 
 def endpoints_with(ports: Ports) -> tuple[Endpoint, ...]:
@@ -42,7 +44,7 @@ def endpoints_with(ports: Ports) -> tuple[Endpoint, ...]:
         *access_keys.endpoints(_ACCESS_PORTS),
         *sessions_routes.ENDPOINTS,
         *relay_routes.endpoints(ports),
-        *relay_state.ENDPOINTS,
+        *relay_state.endpoints(ports),
     )
 
 
@@ -88,7 +90,7 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         raise
     bus = _bus(settings, log.log_id)
     owner = bus.node_id if bus is not None else new_node_id()
-    ports = Ports(TeamPeople())
+    ports = Ports(TeamPeople(), notary=TeamNotary())
     rooms = Rooms(
         endpoints_with(ports),
         AccessGate(log, clock),
