@@ -281,6 +281,32 @@ async def test_who_leaves_cannot_read_on_and_who_comes_is_given_the_key(join: Jo
     assert (await ben.open("build", messages(hub)[2])).text == "ben is back"
 
 
+async def test_who_comes_and_speaks_before_anybody_handed_over_the_key_opens_an_epoch(join: Join) -> None:
+    hub = LyingHub(encrypted=True, members=("anna",))
+    anna, ben = join(hub, "anna"), join(hub, "ben")
+    await anna.post("build", Post(text="before ben"))
+    hub.members.append("ben")
+    await ben.post("build", Post(text="here I am"))
+    before, after = messages(hub)
+    assert (await anna.open("build", after)).text == "here I am"
+    assert (await ben.open("build", before)).text == ""
+
+
+async def test_a_key_that_is_vouched_for_later_is_given_the_epochs_key_at_the_next_post(join: Join) -> None:
+    hub = LyingHub(encrypted=True)
+    anna, ben = join(hub, "anna"), join(hub, "ben")
+    await ben.meet()
+    await anna.post("build", Post(text="one"))
+    phone = join(hub, "ben", computer="phone")
+    key = (await phone.meet()).keys.member_key_id
+    await anna.post("build", Post(text="two"))
+    assert key not in {wrap.member_key for wrap in hub.wraps}
+    await ben.vouch(key)
+    await anna.post("build", Post(text="three"))
+    assert (await phone.open("build", messages(hub)[2])).text == "three"
+    assert len(hub.epochs) == 1
+
+
 async def test_a_post_with_an_epoch_that_ended_meanwhile_is_sealed_anew(join: Join) -> None:
     hub = LyingHub(encrypted=True)
     anna, ben = join(hub, "anna"), join(hub, "ben")

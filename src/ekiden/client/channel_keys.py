@@ -39,6 +39,7 @@ class _Known:
     keys: dict[int, bytes] = field(default_factory=dict[int, bytes])
     now: EpochKey | None = None
     members: int = -1
+    directory: int = -1
     looked_at: float = 0.0
 
 
@@ -70,7 +71,10 @@ class ChannelKeys:
         """
         known = self._known.setdefault(channel.channel_id, _Known())
         fresh = time.monotonic() - known.looked_at < MEMBER_LOOKS_AGAIN_S
-        unchanged = known.now is not None and channel.epoch == known.now.epoch and channel.members == known.members
+        seen = (channel.members, self._pins.directory.position)
+        unchanged = (
+            known.now is not None and channel.epoch == known.now.epoch and seen == (known.members, known.directory)
+        )
         if known.now is not None and unchanged and fresh and not channel.epoch_stale and not anew:
             return known.now
         for _ in range(CLIENT_TRIES_MAX):
@@ -82,7 +86,8 @@ class ChannelKeys:
                 if error.code != "stale_epoch":
                     raise
                 continue
-            known.members, known.looked_at = channel.members, time.monotonic()
+            known.members, known.directory = seen
+            known.looked_at = time.monotonic()
             self._pins.save()
             return known.now
         raise SealBroken("The channel's key changes all the time.", hint="Try again.")
