@@ -75,7 +75,7 @@ class _Poster:
         self.sessions = [session_id.encode() for session_id in options["sessions"]]
         body = b'{"text":"%b"}' % (b"x" * options["bytes"])
         command = f"Command-Id: {options['tag']}-{client}-COUNT\r\n"
-        target = f"/v1/sessions/SESSION/{options['verb']}"
+        target = options.get("target", "/v1/sessions/SESSION/VERB").replace("VERB", options["verb"])
         request = request_bytes("POST", target, options["key"], options["port"], body, command)
         self.template = request.replace(b"%", b"%%").replace(b"SESSION", b"%b").replace(b"COUNT", b"%d")
         self.count = 0

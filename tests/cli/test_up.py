@@ -167,17 +167,24 @@ def test_a_name_that_several_sessions_have_is_not_guessed(person: Person) -> Non
 
 
 def test_keys_are_made_used_and_revoked(person: Person) -> None:
-    """A key that may only read cannot send; a revoked one is not let in."""
+    """What a key may only read, the keys that it makes may read at most; they end with it, and none is let in."""
     person.up()
-    made = person.good(
-        "keys", "make", "reader", "--allow", "team=read", "--allow", "session:*=read", "--json"
-    ).lines[0]
+    read_only = ("--allow", "team=read", "--allow", "session:*=read")
+    made = person.good("keys", "make", "reader", *read_only, "--json").lines[0]
     assert person.ekiden("sessions", EKIDEN_KEY=made["key"]).code == 0
-    refused = person.ekiden("keys", "make", "more", EKIDEN_KEY=made["key"])
-    assert refused.code in (exit_codes.NOT_ALLOWED, exit_codes.NOT_FOUND)
-    assert made["key"] not in person.good("keys").out
+    below = person.ekiden("keys", "make", "below", *read_only, "--json", EKIDEN_KEY=made["key"]).lines[0]
+    assert person.ekiden("sessions", EKIDEN_KEY=below["key"]).code == 0
+    for wider in ("session:*=read,steer", "access=read", "channel:*=read"):
+        for key in (made["key"], below["key"]):
+            refused = person.ekiden("keys", "make", "wider", "--allow", wider, EKIDEN_KEY=key)
+            assert refused.code == exit_codes.NOT_ALLOWED
+    listed = person.good("keys").out
+    assert "below" in listed
+    assert "wider" not in listed
+    assert made["key"] not in listed
     person.good("keys", "revoke", "reader")
-    assert person.ekiden("sessions", EKIDEN_KEY=made["key"]).code == exit_codes.NOT_ALLOWED
+    for key in (made["key"], below["key"]):
+        assert person.ekiden("sessions", EKIDEN_KEY=key).code == exit_codes.NOT_ALLOWED
 
 
 def test_a_backup_taken_while_running_is_restored(person: Person, tmp_path: Path) -> None:

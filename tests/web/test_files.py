@@ -17,7 +17,9 @@ OWN = sorted(
 SCRIPTS = [path for path in OWN if path.suffix == ".js"]
 
 
-@pytest.mark.parametrize("name", ["apply.test.mjs", "text.test.mjs", "words.test.mjs"])
+@pytest.mark.parametrize(
+    "name", ["apply.test.mjs", "mentions.test.mjs", "talk.test.mjs", "text.test.mjs", "words.test.mjs"]
+)
 def test_what_is_pure_holds_in_node(name: str) -> None:
     """The reducer, the frames, the rows, the heights, the marks and the words."""
     node = shutil.which("node")
@@ -159,6 +161,7 @@ def test_every_word_that_is_asked_for_is_there() -> None:
     asked = set(re.findall(r'\bt\("([\w.]+)"', sources))
     assert asked - table == set()
     stems = set(re.findall(r"`([a-z_.]+\.)\$\{", sources))
+    stems |= {f"{stem}." for stem in re.findall(r'\bsaid\("([a-z_.]+)"', sources)}
     quoted = set(re.findall(r'"([a-z_]+(?:\.[a-z_]+)+)"', sources))
     unused = {key for key in table - asked - quoted if not any(key.startswith(stem) for stem in stems)}
     assert unused == set()

@@ -1,11 +1,11 @@
-"""The grammar of mentions: which names a text calls. Pure; `web/state/mentions.js` is its twin, letter by letter,
-and both are held to the vectors in `web/state/mentions.vectors.json`.
+"""The grammar of mentions: which names a text calls. Pure. `web/state/mentions.js` is its twin; both are held to
+one set of vectors.
 
-`@name` calls somebody if it stands free: at the start, after a space, or after a sign that opens something. A
-name is letters, digits, `_`, `-` and `.`; one with spaces is written `@"Phone 2"`, a role as `@role:reviewer` or
-by its bare name. Nobody is called by what is not said to anybody: code (spans and fenced blocks), quoted lines
-(`> …`), addresses (`me@bob.example`, `https://…/@bob`), package names (`@bob/tool`), and an `@` that is escaped
-(`\\@bob`).
+`@name` calls somebody if it stands free: no letter, digit, dot, slash or the like before it; brackets, quotes and
+marks of emphasis may be. A name is letters, digits, `_`, `-` and `.`; one with spaces is written `@"Phone 2"`, a
+role as `@role:reviewer` or by its bare name. Nobody is called by what is not said to anybody: code (spans and
+fenced blocks), quoted lines (`> …`), addresses (`me@bob.example`, `https://…/@bob`), package names (`@bob/tool`),
+and an `@` with a backslash before it.
 """
 
 import re
@@ -13,10 +13,14 @@ import unicodedata
 
 from ekiden.kernel.limits import MENTION_CHARS_MAX
 
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_QUOTED = re.compile(r" {0,3}>")
 _TICKS = re.compile(r"`+")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s<>`]*")
-_OPENERS = frozenset(" \t\r\n\f\v\u00a0\u3000([{<\"'*~,;:!?|>«“‘„‚（「『【《，。、；：！？—–…")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^ \t\n\f\v\u00a0\u2028\u2029\u3000<>`]*")
+_NOT_BEFORE = frozenset("./@+-=&#%$^")
+"""An `@` after one of these is a part of something else: of an address, a path, an expression."""
+_EMPHASIS = "_*~"
 _ROLE = "role:"
 
 
@@ -35,14 +39,14 @@ def _spoken(text: str) -> list[str]:
     pieces: list[str] = []
     lines: list[str] = []
     fence = ""
-    for line in re.split(r"\r\n|\r|\n", text):
+    for line in _LINE_END.split(text):
         marks = _FENCE.fullmatch(line)
         if fence:
             if marks and marks[1][0] == fence[0] and len(marks[1]) >= len(fence) and not marks[2].strip(" \t"):
                 fence = ""
             continue
         opens = marks is not None and not (marks[1][0] == "`" and "`" in marks[2])
-        if opens or not line.strip(" \t") or re.match(r" {0,3}>", line):
+        if opens or not line.strip(" \t") or _QUOTED.match(line):
             pieces.append("\n".join(lines))
             lines = []
             if opens and marks is not None:
@@ -89,7 +93,7 @@ def _name_at(piece: str, at: int) -> tuple[str, int]:
         return "", start
     if piece.startswith('"', start):
         end = piece.find('"', start + 1)
-        name = piece[start + 1 : end].strip() if end > 0 else ""
+        name = piece[start + 1 : end].strip(" \t") if end > 0 else ""
         if not name or "\n" in name or len(name) > MENTION_CHARS_MAX:
             return "", start
         return name, end + 1
@@ -97,10 +101,10 @@ def _name_at(piece: str, at: int) -> tuple[str, int]:
     end = begin = start + len(_ROLE) if role else start
     while end < len(piece) and (_is_word(piece[end]) or piece[end] in "-."):
         end += 1
-    if end == begin or not _is_word(piece[begin : begin + 1]):
+    if not _is_word(piece[begin : begin + 1]):
         return "", start
     after = piece[end : end + 1]
-    if (after in ("/", "\\") and end + 1 < len(piece) and _is_word(piece[end + 1])) or after == "@":
+    if after == "@" or (after in ("/", "\\") and _is_word(piece[end + 1 : end + 2])):
         return "", end
     name = piece[begin:end].rstrip("-.")
     if at > 0 and piece[at - 1] == "_":
@@ -111,11 +115,11 @@ def _name_at(piece: str, at: int) -> tuple[str, int]:
 
 
 def _stands_free(piece: str, at: int) -> bool:
-    """Whether an `@` begins a word of its own; marks of emphasis may stand before it."""
+    """Whether an `@` begins something; marks of emphasis may stand before it."""
     before = at
-    while before > 0 and piece[before - 1] in "_*~":
+    while before > 0 and piece[before - 1] in _EMPHASIS:
         before -= 1
-    return before == 0 or piece[before - 1] in _OPENERS or (before == at and piece[before - 1] == "`")
+    return before == 0 or not (_is_word(piece[before - 1]) or piece[before - 1] in _NOT_BEFORE)
 
 
 def _is_word(letter: str) -> bool:

@@ -205,7 +205,7 @@ async def _tell_sender(
         state=DeliveryState.STORED,
         why=ended.state.value,
         at=tx.now,
-        reason=", ".join(delivery.name for delivery in same if delivery.state is ended.state),
+        reason=", ".join(sorted(delivery.name for delivery in same if delivery.state is ended.state)),
         channel=channel.channel.name,
         number=ended.number,
     )

@@ -268,11 +268,12 @@ def title_of(message: Message) -> str:
 
 # --- mentions on their way ---------------------------------------------------------------------------------
 
+_ENDS = frozenset({DeliveryState.ANSWERED, DeliveryState.DECLINED, DeliveryState.EXPIRED})
 DELIVERY_MOVES: Mapping[DeliveryState, frozenset[DeliveryState]] = {
-    DeliveryState.STORED: frozenset(DeliveryState) - {DeliveryState.STORED},
-    DeliveryState.OFFERED: frozenset(DeliveryState) - {DeliveryState.STORED},
-    DeliveryState.SURFACED: frozenset(DeliveryState) - {DeliveryState.STORED, DeliveryState.OFFERED},
-    DeliveryState.ACKED: frozenset({DeliveryState.ANSWERED, DeliveryState.DECLINED, DeliveryState.EXPIRED}),
+    DeliveryState.STORED: _ENDS | {DeliveryState.OFFERED, DeliveryState.SURFACED, DeliveryState.ACKED},
+    DeliveryState.OFFERED: _ENDS | {DeliveryState.SURFACED, DeliveryState.ACKED},
+    DeliveryState.SURFACED: _ENDS | {DeliveryState.ACKED},
+    DeliveryState.ACKED: _ENDS,
     DeliveryState.ANSWERED: frozenset(),
     DeliveryState.DECLINED: frozenset({DeliveryState.ANSWERED}),
     DeliveryState.EXPIRED: frozenset({DeliveryState.ANSWERED}),

@@ -5,6 +5,9 @@ import { DialogPlace, closeDialog } from "./parts/dialog.js";
 import { watchKeys } from "./parts/keys.js";
 import { Freshness, Places } from "./parts/places.js";
 import { Failed, Loading } from "./parts/states.js";
+import { AuditScreen } from "./screens/audit.js";
+import { ChannelScreen } from "./screens/channel.js";
+import { ChannelsScreen } from "./screens/channels.js";
 import { DevicesScreen } from "./screens/devices.js";
 import { InboxScreen } from "./screens/inbox.js";
 import { NewScreen } from "./screens/new.js";
@@ -21,7 +24,7 @@ import { beginClocks, t } from "./words/index.js";
 
 const SCREENS = Object.freeze({
   inbox: InboxScreen, sessions: SessionsScreen, session: SessionScreen, new: NewScreen, devices: DevicesScreen,
-  settings: SettingsScreen,
+  settings: SettingsScreen, channels: ChannelsScreen, channel: ChannelScreen, audit: AuditScreen,
 });
 
 /** True from 800 px on: the list stands beside the work. */
@@ -65,7 +68,7 @@ function Page() {
       <${Freshness} />
       <${Screen} wide=${wide} key=${now.id} />
     </main>
-    ${!wide && now.screen !== "session" ? html`<${Places} />` : null}
+    ${!wide && now.screen !== "session" && now.screen !== "channel" ? html`<${Places} />` : null}
     <${DialogPlace} />
     <div class="sr" role="alert">${count ? t("inbox.count", { count }) : ""}</div>
   </div>`;

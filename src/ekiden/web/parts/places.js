@@ -7,11 +7,14 @@ import { waiting } from "../state/inbox.js";
 import { t } from "../words/index.js";
 import { Ago } from "./when.js";
 
-const PLACES = Object.freeze([["inbox", "◉"], ["sessions", "▤"], ["new", "+"], ["devices", "◇"]]);
+const PLACES = Object.freeze([["inbox", "◉"], ["sessions", "▤"], ["channels", "#"], ["new", "+"], ["devices", "◇"]]);
+
+/** Screens that belong to a place. */
+const WITHIN = Object.freeze(/** @type {Record<string, string>} */ ({ session: "sessions", settings: "devices", channel: "channels", audit: "channels" }));
 
 /** @param {{wide?: boolean}} props */
 export function Places({ wide }) {
-  const now = route.value.screen === "session" ? "sessions" : route.value.screen === "settings" ? "devices" : route.value.screen;
+  const now = WITHIN[route.value.screen] ?? route.value.screen;
   const count = waiting.value.length;
   const shown = PLACES.filter(([screen]) => (screen !== "devices" || mayAdmin.value || !wide) && !(wide && screen === "sessions"));
   return html`<nav class=${wide ? "places wide" : "places"} aria-label=${t("places.label")}>

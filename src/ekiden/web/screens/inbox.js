@@ -2,7 +2,8 @@
 
 import { html, useState } from "../lib.js";
 import { place, post } from "../door.js";
-import { entries, running, waiting } from "../state/inbox.js";
+import { ack } from "../state/channels.js";
+import { entries, isOpen, running, waiting } from "../state/inbox.js";
 import { readPairings, readTeam, teamProblem, teamState } from "../state/live.js";
 import { address } from "../state/route.js";
 import { t } from "../words/index.js";
@@ -10,6 +11,7 @@ import { ApprovalCard } from "../parts/approval.js";
 import { Bars, levelWord, titleOf, vendorName } from "../parts/badge.js";
 import { Empty, Failed, Loading } from "../parts/states.js";
 import { Text, textNodes } from "../parts/text.js";
+import { deliveryWord, said } from "../parts/talk_words.js";
 import { Ago } from "../parts/when.js";
 
 export function InboxScreen() {
@@ -39,6 +41,8 @@ function Entry({ entry }) {
       return html`<${ApprovalCard} approval=${entry.approval} session=${entry.session} />`;
     case "pairing":
       return html`<${PairingCard} pairing=${entry.pairing} />`;
+    case "mention":
+      return html`<${MentionCard} mention=${entry.mention} />`;
     case "held":
       return html`<${SessionCard} session=${entry.session} title=${t("inbox.held")} need>
         <${Text} of=${entry.detail ?? ""} /> ${t("inbox.held_where")}<//>`;
@@ -46,6 +50,23 @@ function Entry({ entry }) {
       return html`<${SessionCard} session=${entry.session} title=${t("inbox.lost")}>
         ${t("inbox.lost_since")} <${Ago} at=${entry.at} />. ${t("inbox.lost_next")}<//>`;
   }
+}
+
+/** Somebody names this person in a channel. @param {{mention: any}} props */
+function MentionCard({ mention }) {
+  const { message, channel, delivery } = mention;
+  const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const open = isOpen(delivery);
+  const href = address("channel", channel, message.thread_id ? { thread: message.thread_id } : { message: message.message_id });
+  const seen = () => ack(channel, { messages: [message.message_id] }).catch(setProblem);
+  return html`<article class=${`card ${open ? "need" : "decided"}`} data-row data-href=${href} tabindex="-1">
+    <div class="row"><h3 class="title grow">${t("inbox.mention", { who: message.sender })}</h3><small class="soft"><${Ago} at=${message.at} /></small></div>
+    <p class="soft small"># <${Text} of=${channel} /> · ${said("authority", message.authority)}${message.asks ? ` · ${said("asks", message.asks)}` : ""}</p>
+    <p class="excerpt"><${Text} of=${message.sealed ? t("message.sealed") : message.text ?? ""} /></p>
+    ${open ? html`<div class="two"><button type="button" onClick=${seen}>${t("inbox.mention_ack")}</button><a class="button go" href=${href}>${t("inbox.mention_answer")}</a></div>`
+      : html`<p class="decision" role="status">${deliveryWord(delivery)}</p>`}
+    ${problem ? html`<${Failed} problem=${problem} inline />` : null}
+  </article>`;
 }
 
 /** @param {{session: any, title: string, need?: boolean, children?: any}} props */

@@ -14,14 +14,17 @@ function database() {
   opened ??= new Promise((resolve) => {
     let request;
     try {
-      request = indexedDB.open(NAME, 1);
+      request = indexedDB.open(NAME, 2);
     } catch {
       resolve(null);
       return;
     }
-    request.onupgradeneeded = () => {
-      request.result.createObjectStore("seen");
-      request.result.createObjectStore("outbox", { keyPath: "message_id" });
+    request.onupgradeneeded = (change) => {
+      if (change.oldVersion < 1) {
+        request.result.createObjectStore("seen");
+        request.result.createObjectStore("outbox", { keyPath: "message_id" });
+      }
+      if (change.oldVersion < 2) request.result.createObjectStore("member");
     };
     request.onsuccess = () => {
       request.result.onversionchange = () => {
@@ -38,7 +41,7 @@ function database() {
 
 /**
  * @template T
- * @param {"seen" | "outbox"} store
+ * @param {"seen" | "outbox" | "member"} store
  * @param {IDBTransactionMode} mode
  * @param {(store: IDBObjectStore) => IDBRequest<T>} run
  * @returns {Promise<T | undefined>}
@@ -61,6 +64,12 @@ async function within(store, mode, run) {
 
 /** @param {string} key */
 export const recall = (key) => within("seen", "readonly", (store) => store.get(key));
+
+/** This browser's member keys (key objects that scripts cannot read out) and what it has pinned. @param {string} name */
+export const recallOwn = (name) => within("member", "readonly", (store) => store.get(name));
+
+/** @param {string} name @param {any} value */
+export const keepOwn = (name, value) => within("member", "readwrite", (store) => store.put(value, name));
 
 /** @param {import("./apply.js").Team} team */
 export function keepTeam(team) {

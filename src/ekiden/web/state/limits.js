@@ -3,6 +3,14 @@
 export const PAGE_ITEMS = 200;
 export const MEND_AFTER_MS = 400;
 export const SESSIONS_PAGE = 100;
+export const CHANNELS_PAGE = 200;
+export const MESSAGES_PAGE = 100;
+export const MENTIONS_PAGE = 50;
+export const LAGGARDS_PAGE = 20;
+export const AUDIT_PAGE = 50;
+export const DIRECTORY_PAGES_MAX = 100;
+export const EPOCHS_KEPT_MAX = 200;
+export const NAMES_OFFERED_MAX = 6;
 export const SEARCH_HITS_PAGE = 20;
 export const SEARCH_WAIT_MS = 250;
 
@@ -31,4 +39,5 @@ export const FIND_PAGES_MAX = 25;
 
 export const PAIRING_POLL_MS = 1_500;
 export const DEVICE_NAME_CHARS_MAX = 60;
+export const MENTION_CHARS_MAX = 80;
 export const SECOND_PRESS_MS = 4_000;

@@ -6,7 +6,9 @@
 import { Problem, get, place, post, whenSignedOut } from "../door.js";
 import { batch, computed, signal } from "../lib.js";
 import { applyToTeam, applyToView, emptyTeam, refreshed, sessionOf, teamOf, viewOf, withOlder } from "./apply.js";
+import { forgetChannels, openTopic, readChannels, resourceOf, readMentions, readTalk, readThread, openThread, takeRelay, talk, whenAsked, whenTalkRead } from "./channels.js";
 import { follower } from "./follow.js";
+import { forgetMember } from "./member.js";
 import { keepTeam, keepView, recall, wipe } from "./keep.js";
 import { MEND_AFTER_MS, PAGE_ITEMS, SESSIONS_PAGE } from "./limits.js";
 
@@ -71,6 +73,7 @@ whenSignedOut(() => signOutHere("unauthenticated"));
 /** @param {any} event */
 function take(event) {
   team.value = applyToTeam(team.value, event);
+  takeRelay(event, mine());
   const about = sessionOf(event);
   if (view.value && (about === openId.value || event.kind === "host.changed")) {
     view.value = applyToView(view.value, event);
@@ -116,7 +119,16 @@ const topics = () => [
   "team",
   ...(mayAdmin.value ? ["access"] : []),
   ...(openId.value && viewState.value === "live" ? [`session:${openId.value}`] : []),
+  "channels",
+  ...(mine() ? [`inbox:${mine()}`] : []),
+  ...(openTopic() ? [openTopic()] : []),
 ];
+
+/** The id of this page's principal, or "" before it is known. */
+const mine = () => me.value?.principal_id ?? "";
+
+whenTalkRead(() => stream.retopic(topics(), ""));
+whenAsked(() => me.value);
 
 /** Asks who we are and then for everything; shows the last seen state while there is no answer. */
 export async function begin() {
@@ -175,6 +187,7 @@ export async function readTeam() {
     // The inbox may be older than the list: following from it tells the difference, and doubles change nothing.
     stream.start(inbox.cursor, topics());
     readPairings();
+    readRelay();
     keepSoon();
     if (openId.value) await readView(openId.value);
   } catch (error) {
@@ -197,10 +210,19 @@ async function refresh() {
     });
     stream.retopic(topics(), inbox.cursor);
     readPairings();
+    readRelay();
     if (openId.value) await readView(openId.value);
   } catch {
     retryBegin();
   }
+}
+
+/** What the page shows of the relay, anew. */
+function readRelay() {
+  readChannels();
+  readMentions();
+  if (talk.value) readTalk();
+  if (openThread.value) readThread();
 }
 
 export async function readPairings() {
@@ -338,6 +360,23 @@ export function told(kind, body) {
   if (!moved) batch(() => take({ kind, body }));
 }
 
+/**
+ * What became of a post, at once: the message, and how each that it mentions will get it.
+ * @param {any} answer `Posted` @param {string} name of the channel
+ */
+export function posted(answer, name) {
+  const channel = talk.value?.channel;
+  const topic = channel?.name === name ? resourceOf(channel) : "";
+  batch(() => {
+    takeRelay({ kind: "message.posted", topic, body: answer.message }, mine());
+    for (const delivery of answer.deliveries ?? []) takeRelay({ kind: "delivery.changed", body: delivery }, mine());
+    lastPosted.value = answer;
+  });
+}
+
+/** The answer of the newest post of this page: who is reached how. */
+export const lastPosted = signal(/** @type {any} */ (null));
+
 /** @type {any} */
 let keepTimer = 0;
 
@@ -377,6 +416,8 @@ async function signOutHere(reason) {
     openId.value = "";
     pairings.value = [];
   });
+  forgetChannels();
+  forgetMember();
   await wipe();
 }
 

@@ -6,13 +6,17 @@ import { post, place } from "../door.js";
 import { signal } from "../lib.js";
 import { newId } from "./ids.js";
 import { dropOutbox, outboxEntries, putOutbox } from "./keep.js";
-import { told, whenOnline } from "./live.js";
+import { whereTo } from "./channels.js";
+import { me, posted, told, whenOnline } from "./live.js";
+import { prepared } from "./member.js";
 
 /**
  * @typedef {object} Waiting
  * @property {string} message_id
  * @property {string} session_id
  * @property {string} text
+ * @property {string} [channel] the name of a channel, for messages of the relay
+ * @property {Record<string, unknown>} [body]
  * @property {boolean} steer
  * @property {boolean} continueFirst
  * @property {number} typed_at
@@ -34,6 +38,20 @@ export function discard(id) {
 }
 
 /**
+ * A message to a channel.
+ * @param {string} channel its name @param {Record<string, unknown>} body what is posted beside the id
+ */
+export async function sendTo(channel, body) {
+  const entry = {
+    message_id: newId("msg"), session_id: "", channel, body, text: String(body.text ?? ""), steer: false, continueFirst: false,
+    typed_at: Date.now(),
+  };
+  outbox.value = [...outbox.value, { ...entry, state: "sending" }];
+  await putOutbox(entry);
+  await deliver({ ...entry, state: "sending" });
+}
+
+/**
  * @param {string} sessionId @param {string} text
  * @param {{steer?: boolean, continueFirst?: boolean}} [how]
  */
@@ -47,6 +65,23 @@ export async function send(sessionId, text, how = {}) {
   await deliver({ ...entry, state: "sending" });
 }
 
+/**
+ * What is posted, signed and sealed where it must be. The same bytes are sent again after a lost answer.
+ * @param {Waiting} entry
+ */
+async function spoken(entry) {
+  const body = { ...entry.body, message_id: entry.message_id };
+  const known = said.get(entry.message_id);
+  if (known) return known;
+  const { channel, members } = await whereTo(/** @type {string} */ (entry.channel));
+  const told = await prepared(me.value, channel, members, body);
+  said.set(entry.message_id, told);
+  return told;
+}
+
+/** What was prepared of each message that is under way. */
+const said = new Map();
+
 /** @type {Set<string>} */
 const underWay = new Set();
 
@@ -57,6 +92,12 @@ async function deliver(entry) {
   underWay.add(id);
   change(id, { state: "sending", problem: undefined });
   try {
+    if (entry.channel) {
+      posted(await post(place(["channels", entry.channel, "messages"]), await spoken(entry), { commandId: id }), entry.channel);
+      said.delete(id);
+      await discard(id);
+      return;
+    }
     if (entry.continueFirst) {
       await post(place(["sessions", entry.session_id, "continue"]), {}, { commandId: `${id}.continue` });
     }
@@ -69,6 +110,7 @@ async function deliver(entry) {
     await discard(id);
   } catch (error) {
     const waits = error.code === "offline" || error.code === "aborted" || (error.retryHelps && error.status >= 500);
+    if (error.code === "stale_epoch") said.delete(id);
     change(id, { state: waits ? "waiting" : "refused", problem: error });
   } finally {
     underWay.delete(id);

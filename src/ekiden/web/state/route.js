@@ -4,7 +4,10 @@ import { signal } from "../lib.js";
 
 /** @typedef {{screen: string, id: string, query: URLSearchParams}} Route */
 
-export const SCREENS = Object.freeze(["inbox", "sessions", "session", "new", "devices", "settings"]);
+export const SCREENS = Object.freeze(["inbox", "sessions", "session", "new", "devices", "settings", "channels", "channel", "audit"]);
+
+/** Where Back leads from a screen that was opened by its address. */
+const LISTS = Object.freeze(/** @type {Record<string, string>} */ ({ session: "sessions", channel: "channels" }));
 
 /** @param {string} hash @returns {Route} */
 export function readRoute(hash) {
@@ -41,7 +44,7 @@ export function back() {
     goingBack = true;
     history.back();
   } else {
-    location.replace(address(route.value.screen === "session" ? "sessions" : "inbox"));
+    location.replace(address(LISTS[route.value.screen] ?? "inbox"));
   }
 }
 

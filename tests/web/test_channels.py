@@ -1,0 +1,221 @@
+"""Channels on the page, over the real hub: two people on two devices, an agent at the door, and hostile text."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from ekiden.testing.relay.door import Door
+from web.browser import DESK, PHONE, UNSEEN, Guard
+
+pytestmark = pytest.mark.browser
+
+SLOW_MS = 30_000
+Devices = Callable[..., Page]
+
+
+@dataclass
+class Hub:
+    """A running hub as its owner's command line sees it."""
+
+    url: str
+    owner: Door
+
+    def link(self) -> str:
+        """A link that signs a device of this computer in, once."""
+        return self.owner.post("/v1/pairings", {"local": True})["link"]
+
+    def agent(self, name: str, permissions: dict[str, list[str]] | None = None) -> Door:
+        """The door as a new agent sees it."""
+        body = {"name": name, "kind": "agent"} | ({"permissions": permissions} if permissions else {})
+        return Door(self.url, self.owner.post("/v1/keys", body)["key"])
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    """`ekiden up`, as a newcomer starts it, on a computer with an empty home."""
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {
+        "HOME": str(home),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
+        "LANG": "C.UTF-8",
+        "EKIDEN_HOME": str(home / "ekiden"),
+    }
+    command = [sys.executable, "-m", "ekiden.cli", "up", "--json", "--no-open", "--port", "0"]
+    process = subprocess.Popen(
+        command, env=environment, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    try:
+        url = json.loads(process.stdout.readline())["link"].split("/#")[0].rstrip("/")
+        key = next((home / "ekiden").rglob("local.key")).read_text().strip()
+        yield Hub(url, Door(url, key))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=20)
+        process.stdout.close()
+
+
+@pytest.fixture
+def device(chromium: Browser, hub: Hub) -> Iterator[Devices]:
+    """Opens the page on a device of its own, signed in by a fresh link."""
+    contexts: list[BrowserContext] = []
+    guard = Guard(hub.url)
+    expect.set_options(timeout=SLOW_MS)
+
+    def open_one(at: str, *, kind: dict[str, Any], locale: str = "en-GB") -> Page:
+        context = chromium.new_context(locale=locale, **kind)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(SLOW_MS)
+        guard.watch(page)
+        page.goto(hub.link())
+        expect(page.locator("nav.places")).to_be_visible()
+        page.goto(f"{hub.url}/#/{at}")
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert guard.found() == []
+
+
+def me(page: Page) -> str:
+    """The name under which a device is known."""
+    return page.evaluate("() => fetch('/v1/me').then((answer) => answer.json()).then((told) => told.name)")
+
+
+def say(page: Page, text: str) -> None:
+    """Types and sends."""
+    page.locator(".composer textarea").fill(text)
+    page.locator(".composer").get_by_role("button", name="Send").click()
+
+
+def test_two_people_and_an_agent_talk(hub: Hub, device: Devices, request: pytest.FixtureRequest) -> None:
+    """A channel is made on the desk; the phone reads along, acks, and both go on in a thread."""
+    desk = device("channels", kind=DESK)
+    desk.get_by_label("Name", exact=True).fill("build")
+    desk.get_by_label("What it is for").fill("the nightly build")
+    desk.get_by_role("button", name="Make it").click()
+    expect(desk.locator(".session-head h1")).to_contain_text("build")
+    phone = device("channels", kind=PHONE)
+    phone.get_by_role("link", name="build").click()
+    phone.get_by_role("link", name="Members").click()
+    phone.get_by_role("button", name="Join").click()
+    expect(phone.get_by_role("button", name="Leave")).to_be_visible()
+    phone.get_by_role("link", name="Talk").click()
+    agent = hub.agent("builder")
+    agent.put("/v1/channels/build/members/me", {})
+    say(desk, "@builder is the nightly build green?")
+    expect(phone.locator(".message", has_text="is the nightly build green?")).to_have_count(1)
+    expect(desk.locator("[data-reached]")).to_contain_text("builder")
+    asked = agent.get("/v1/mentions")["mentions"][0]["message"]
+    name = me(phone)
+    agent.post(
+        "/v1/channels/build/messages",
+        {"text": f'It is. @"{name}" please look at `42`.', "answers": asked["message_id"], "asks": "ack"},
+    )
+    for page in (desk, phone):
+        answer = page.locator(".message", has_text="please look at")
+        expect(answer).to_have_count(1)
+        expect(answer.locator(".pill", has_text="agent")).to_be_visible()
+    phone.goto(f"{hub.url}/#/inbox")
+    card = phone.locator("article.need", has_text="builder mentions you")
+    expect(card).to_contain_text("asks to be acked")
+    card.get_by_role("button", name="Seen").click()
+    expect(phone.locator("article.need")).to_have_count(0)
+    desk.locator(".message", has_text="please look at").get_by_role("button", name="Who has seen it").click()
+    expect(desk.get_by_role("dialog")).to_contain_text(f"{name}: acked")
+    desk.get_by_role("button", name="Close").click()
+    desk.locator(".message", has_text="nightly build green?").get_by_role("link", name="Start a thread").click()
+    say(desk, "Here we go on.")
+    phone.goto(f"{hub.url}/#/channel/build?thread={asked['message_id']}")
+    expect(phone.locator(".message", has_text="Here we go on.")).to_have_count(1)
+    desk.get_by_role("button", name="Finish").click()
+    expect(phone.get_by_role("button", name="Open again")).to_be_visible()
+    pictures = Path(request.config.rootpath) / ".test-results" / "pictures"
+    pictures.mkdir(parents=True, exist_ok=True)
+    desk.goto(f"{hub.url}/#/channel/build")
+    expect(desk.locator(".message")).to_have_count(2)
+    desk.screenshot(path=pictures / "channel-desk.png")
+    phone.goto(f"{hub.url}/#/channel/build")
+    expect(phone.locator(".message")).to_have_count(2)
+    phone.screenshot(path=pictures / "channel-phone.png")
+
+
+def test_status_with_its_history_leases_and_the_audit_log_are_shown(hub: Hub, device: Devices) -> None:
+    """What agents write in the shared state is on the screen as it changes; what was refused is in the audit."""
+    hub.owner.post("/v1/channels", {"name": "state"})
+    agent = hub.agent("ci", {"channel:state": ["read", "status:tests.*", "lease"]})
+    desk = device("channel/state?tab=status", kind=DESK)
+    expect(desk.locator("main .state")).to_contain_text("No status was set")
+    for value in ("red", "green"):
+        agent.put("/v1/channels/state/status/tests.unit", {"value": value, "evidence": {"commit": "abc1234"}})
+    card = desk.locator("article.card", has_text="tests.unit")
+    expect(card).to_contain_text("green")
+    expect(card).to_contain_text("commit abc1234")
+    card.get_by_role("button", name="2 versions").click()
+    expect(desk.get_by_role("dialog")).to_contain_text("red")
+    desk.get_by_role("button", name="Close").click()
+    agent.put("/v1/channels/state/leases/deploy", {"lease_s": 600, "note": "rolling out"})
+    desk.get_by_role("link", name="Leases").click()
+    expect(desk.locator("article.card", has_text="deploy")).to_contain_text("rolling out")
+    expect(desk.locator("article.card", has_text="deploy")).to_contain_text("ci")
+    assert agent.put("/v1/channels/state/status/release", {"value": "shipped"}).status == 403
+    desk.goto(f"{hub.url}/#/audit")
+    expect(desk.locator("article.card", has_text="A request was refused").first).to_contain_text("ci")
+
+
+@pytest.mark.parametrize("kind", [PHONE, DESK], ids=["phone", "desk"])
+def test_hostile_text_in_a_channel_stays_text(hub: Hub, device: Devices, kind: dict[str, Any]) -> None:
+    """Markup, scripts, terminal control and turned-round text in every place that an agent can fill."""
+    bad = "<img src=x onerror=alert(1)>\u202e[x](javascript:alert(1))\x1b[31m"
+    bad += '<script>top.location="//evil.example"</script>'
+    hub.owner.post("/v1/channels", {"name": "bad", "topic": bad.replace("\x1b", "")})
+    agent = hub.agent("mallory", {"channel:bad": ["read", "post", "status:*", "lease", "mention"]})
+    agent.post("/v1/channels/bad/messages", {"text": bad, "title": bad.replace("\x1b", "")[:80]})
+    agent.put("/v1/channels/bad/status/x", {"value": bad})
+    page = device("channel/bad", kind=kind)
+    expect(page.locator(".message").first).to_contain_text("onerror=alert(1)")
+    for tab in ("", "?tab=status", "?tab=threads"):
+        page.goto(f"{hub.url}/#/channel/bad{tab}")
+        expect(page.locator("#page")).to_contain_text("onerror=alert(1)")
+        shown = page.evaluate("() => document.body.innerText")
+        assert not UNSEEN & set(shown)
+        assert page.locator("#page img, #page script, #page iframe, #page svg[onload]").count() == 0
+        assert page.url.startswith(hub.url)
+
+
+def test_what_is_typed_without_a_network_is_sent_once(hub: Hub, device: Devices) -> None:
+    """The phone loses its network, a message is typed, it says that it waits, and arrives once."""
+    hub.owner.post("/v1/channels", {"name": "train"})
+    phone = device("channel/train", kind=PHONE)
+    expect(phone.locator(".composer textarea")).to_be_visible()
+    phone.context.set_offline(True)
+    say(phone, "typed in the tunnel")
+    expect(phone.locator("[data-receipt=waiting]")).to_be_visible()
+    phone.context.set_offline(False)
+    expect(phone.locator(".message", has_text="typed in the tunnel")).to_have_count(1)
+    expect(phone.locator("[data-receipt]")).to_have_count(0)
+    told = hub.owner.get("/v1/channels/train/messages")["messages"]
+    assert [message["text"] for message in told] == ["typed in the tunnel"]
+
+
+def test_the_chinese_page_has_no_english_left_in_a_channel(hub: Hub, device: Devices) -> None:
+    """Every word of these screens comes from the table of the person's language."""
+    hub.owner.post("/v1/channels", {"name": "zhong"})
+    page = device("channel/zhong", kind=DESK, locale="zh-CN")
+    expect(page.get_by_role("link", name="交谈")).to_be_visible()
+    for tab in ("", "?tab=threads", "?tab=status", "?tab=leases", "?tab=members"):
+        page.goto(f"{hub.url}/#/channel/zhong{tab}")
+        text = page.locator("main").inner_text()
+        assert not {word for word in ("Status", "Leases", "Members", "Threads", "Talk") if word in text}
