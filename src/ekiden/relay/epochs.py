@@ -1,9 +1,10 @@
 """Epochs of encrypted channels: who may open one, and that its key reaches every member.
 
-The hub never sees a key. It looks that an epoch follows the newest, that its key is wrapped to every member that has
-a member key and to nobody else, and that what is said is signed; so a member that was forgotten shows before
+The hub never sees a key. It looks that an epoch follows the newest, that its key is wrapped to every member that
+has a member key and to nobody else, and that what is said is signed; so a member that was forgotten shows before
 anything is sealed with it. To which of a member's keys it is wrapped is for who opens the epoch to say: a key that
-nobody vouches for is given nothing, whatever the hub thinks of it. When somebody leaves, or a member key ends, the epoch is stale: the next message needs a new one.
+nobody vouches for is given nothing, whatever the hub thinks of it. When somebody leaves, or a member key ends, the
+epoch is stale: the next message needs a new one.
 """
 
 from collections.abc import Sequence
