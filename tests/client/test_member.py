@@ -292,6 +292,22 @@ async def test_who_comes_and_speaks_before_anybody_handed_over_the_key_opens_an_
     assert (await ben.open("build", before)).text == ""
 
 
+@pytest.mark.parametrize("code", ["stale_epoch", "epoch_incomplete"])
+async def test_who_is_too_slow_with_a_new_epoch_reads_again(join: Join, code: str) -> None:
+    hub = LyingHub(encrypted=True)
+    anna, ben = join(hub, "anna"), join(hub, "ben")
+    await ben.meet()
+
+    def refuse_once(method: str, path: str) -> None:
+        if method == "POST" and path.endswith("/epochs"):
+            hub.before = lambda method, path: None
+            raise Refused(409, code)
+
+    hub.before = refuse_once
+    await anna.post("build", Post(text="in the end"))
+    assert (await ben.open("build", messages(hub)[0])).text == "in the end"
+
+
 async def test_a_key_that_is_vouched_for_later_is_given_the_epochs_key_at_the_next_post(join: Join) -> None:
     hub = LyingHub(encrypted=True)
     anna, ben = join(hub, "anna"), join(hub, "ben")

@@ -83,8 +83,10 @@ class ChannelKeys:
             try:
                 known.now = await self._current(channel.channel_id, known, page, members)
             except EkidenError as error:
-                if error.code != "stale_epoch":
+                # Somebody else was faster, or somebody came while this was made.
+                if not {"stale_epoch", "epoch_incomplete"} & {error.code, error.details.get("code")}:
                     raise
+                await self._read_directory()
                 continue
             known.members, known.directory = seen
             known.looked_at = time.monotonic()
