@@ -15,7 +15,7 @@ from ekiden.client.identity import load_identity, own_identity
 from ekiden.client.links import Links
 from ekiden.client.member import Member, Proof
 from ekiden.client.own_files import write_own
-from ekiden.client.pins import EpochWentBack, HubKeyChanged
+from ekiden.client.pins import ChannelChanged, EpochWentBack, HubKeyChanged
 from ekiden.crypto import directory, invites, keys
 from ekiden.crypto.directory import DirectoryBroken, KeyNotTrusted, Trust
 from ekiden.crypto.invites import Invite
@@ -258,6 +258,26 @@ async def test_plain_text_in_an_encrypted_channel_is_not_believed(join: Join) ->
     hub.channel["encrypted"] = True
     opened = await ben.open("build", messages(hub)[0])
     assert (opened.text, opened.proof) == ("", Proof.BAD)
+
+
+@pytest.mark.parametrize("lie", [{"encrypted": False}, {"channel_id": "cha_other"}, {"name": "other"}], ids=str)
+async def test_a_hub_that_shows_an_encrypted_channel_as_another_is_told_nothing(
+    join: Join, lie: dict[str, Any]
+) -> None:
+    hub = LyingHub(encrypted=True)
+    anna = join(hub, "anna")
+    await anna.post("build", Post(text="one"))
+    await anna.close()
+    hub.channel.update(lie)
+    again = join(hub, "anna")
+    with pytest.raises(ChannelChanged):
+        await again.post("build", Post(text=SECRET))
+    with pytest.raises(ChannelChanged):
+        await again.set_status("build", "key", SetStatus(value=SECRET))
+    with pytest.raises(ChannelChanged):
+        await again.attach("build", "a.txt", SECRET.encode(), "text/plain")
+    assert SECRET not in everything(hub)
+    assert len(hub.messages) == 1
 
 
 async def test_who_leaves_cannot_read_on_and_who_comes_is_given_the_key(join: Join) -> None:
