@@ -24,8 +24,9 @@ class Channels:
     resources: dict[str, str] = field(default_factory=lambda: {"build": "channel:build", "pay": "private:pay"})
     joined: list[tuple[str, str, str]] = field(default_factory=list)
 
-    async def resource_of(self, reading, channel):
-        return self.resources.get(channel)
+    async def resource_of(self, reading, channel, may):
+        resource = self.resources.get(channel)
+        return resource if resource is not None and may("read", resource) else None
 
     async def join(self, tx, actor, kind, resource):
         self.joined.append((actor.principal_id, kind, resource))

@@ -43,6 +43,10 @@ async def state(place: Place, session_id: str, wanted: str) -> bool:
     return (await view(place, session_id))["session"]["state"] == wanted
 
 
+async def turned(place: Place, session_id: str, last: str) -> bool:
+    return [state for state, _ in await turns(place, session_id)][-1:] == [last]
+
+
 async def turns(place: Place, session_id: str) -> list[tuple[str, str]]:
     events = await place.events(session_id)
     return [(one["body"]["state"], one["body"]["reason"]) for one in events if one["kind"] == "turn.changed"]
@@ -309,7 +313,7 @@ async def test_an_old_stop_does_not_hit_a_later_turn(place: Place) -> None:
     """A stop names the turn that the person saw."""
     host = await place.host_up()
     session_id = await started(place, "one")
-    await until(lambda: state(place, session_id, "idle"))
+    await until(lambda: turned(place, session_id, "completed"))
     earlier = next(one for one in await place.events(session_id) if one["kind"] == "turn.changed")["body"][
         "turn_id"
     ]

@@ -10,6 +10,7 @@ only, whose keys stand below its own: narrower, and gone with it.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -268,7 +269,7 @@ def text_of(invite: Invite) -> str:
 
 async def _invited_to(tx: Transaction, places: Places, held: Permissions, channel: str) -> str:
     """What permission maps call a channel to which the holder of such a map may invite."""
-    resource = await places.resource_of(tx, channel)
+    resource = await places.resource_of(tx, channel, partial(rights.allows, held))
     if resource is None or not rights.allows(held, Right.READ, resource):
         raise NotFound
     if not rights.allows(held, Right.INVITE, resource):

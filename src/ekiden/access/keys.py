@@ -176,8 +176,7 @@ async def rotate_key(tx: Transaction, actor: Actor, key_id: str, *, overlap_s: i
     if row["expires_at"]:
         ends_at = min(ends_at, row["expires_at"])
     await tx.run("access.replace_key", key_id=key_id, replaced_by=new_key_id, expires_at=ends_at)
-    await tx.run("access.move_keys_below", team_id=tx.team_id, parent_key=key_id, new_parent_key=new_key_id)
-    await tx.run("access.move_invites", team_id=tx.team_id, made_by_key=key_id, new_key=new_key_id)
+    await hand_over(tx, key_id, new_key_id)
     body = {"key_id": key_id, "principal_id": row["principal_id"], "replaced_by": new_key_id, "ends_at": ends_at}
     tx.append("key.rotated", body, topics=[TOPIC], actor=actor)
     if not overlap_s:
@@ -263,6 +262,19 @@ async def end_key(tx: Transaction, key_id: str, actor: Actor, *, reason: str) ->
     for invite in await tx.rows("access.open_invites", team_id=tx.team_id):
         if invite["made_by_key"] == key_id:
             await principals.end_invite(tx, invite, InviteState.CANCELLED, actor)
+
+
+async def end_if_valid(tx: Transaction, key_id: str, actor: Actor, *, reason: str) -> None:
+    """Ends one key, unless it has ended already."""
+    row = await _key(tx, key_id)
+    if not row["revoked_at"]:
+        await end_key(tx, key_id, actor, reason=reason)
+
+
+async def hand_over(tx: Transaction, key_id: str, new_key_id: str) -> None:
+    """Puts what is below a key, and its open invites, below the key that takes its place."""
+    await tx.run("access.move_keys_below", team_id=tx.team_id, parent_key=key_id, new_parent_key=new_key_id)
+    await tx.run("access.move_invites", team_id=tx.team_id, made_by_key=key_id, new_key=new_key_id)
 
 
 def refuse_beyond(held: Permissions, granted: Permissions, *, whose: str = "This key") -> None:

@@ -1,9 +1,13 @@
 """What the access room is given from outside. Feature rooms do not know each other; `hub/` hands these in."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from ekiden.log.port import Actor, Reading, Transaction
+
+May = Callable[[str, str], bool]
+"""Whether a verb on a resource is allowed."""
 
 
 class Taint(Protocol):
@@ -17,8 +21,8 @@ class Taint(Protocol):
 class Places(Protocol):
     """The channels that guests are invited to."""
 
-    async def resource_of(self, reading: Reading, channel: str) -> str | None:
-        """What permission maps call an open channel, by its name or id; None if there is none."""
+    async def resource_of(self, reading: Reading, channel: str, may: May) -> str | None:
+        """What permission maps call an open channel, by its name or id; None if there is none that may be read."""
         ...
 
     async def join(self, tx: Transaction, actor: Actor, kind: str, resource: str) -> None:

@@ -199,3 +199,21 @@ WHERE team_id = :team_id AND made_by_key = :made_by_key AND state = 'open';
 -- name: forget_invites
 -- Drops invites whose end was long ago; their events stay.
 DELETE FROM invites WHERE team_id = :team_id AND state <> 'open' AND expires_at < :before;
+
+-- name: seat_of_session
+-- Which agent a session is.
+SELECT s.principal_id, s.session_id, s.host_id, s.key_id, s.released, p.name
+FROM seats AS s JOIN principals AS p ON p.principal_id = s.principal_id
+WHERE s.team_id = :team_id AND s.session_id = :session_id;
+
+-- name: seat_of_principal
+-- Which session an agent is.
+SELECT s.principal_id, s.session_id, s.host_id, s.key_id, s.released, p.name
+FROM seats AS s JOIN principals AS p ON p.principal_id = s.principal_id
+WHERE s.team_id = :team_id AND s.principal_id = :principal_id;
+
+-- name: put_seat
+-- Keeps a seat.
+INSERT INTO seats (team_id, principal_id, session_id, host_id, key_id, released)
+VALUES (:team_id, :principal_id, :session_id, :host_id, :key_id, :released)
+ON CONFLICT (team_id, principal_id) DO UPDATE SET key_id = excluded.key_id, released = excluded.released;

@@ -1,28 +1,46 @@
 """The seats of this computer's agents: found, or made with the key of this computer's command line."""
 
 import os
+import time
 from pathlib import Path
 
 from ekiden.cli.place import local_key, running_url
 from ekiden.client.plain import PlainClient
 from ekiden.kernel.errors import Unavailable
+from ekiden.kernel.limits import SEAT_TAKEN_S
 from ekiden.mcp.seat import SeatFile, read_seat, seat_path, write_seat
+
+_LOOK_S = 0.02
 
 
 def find_seat(home: Path, name: str) -> tuple[str, str]:
-    """Address and key for the agent `name`: from `EKIDEN_URL` and `EKIDEN_KEY`, else from its file; an agent that
-    has none yet gets one, if this computer's own hub runs.
+    """Address and key for the agent `name`: from the file that `EKIDEN_SEAT` names (a session that Ekiden owns),
+    from `EKIDEN_URL` and `EKIDEN_KEY`, else from its own file; an agent that has none yet gets one, if this
+    computer's own hub runs.
 
     Raises:
         Unavailable: if there is no hub.
         Unauthenticated: if there is no key, and none can be made.
     """
+    of_session = os.environ.get("EKIDEN_SEAT", "")
+    if of_session:
+        return _seat_of_session(Path(of_session))
     key = os.environ.get("EKIDEN_KEY", "")
     named_url = os.environ.get("EKIDEN_URL", "")
     if key:
         return named_url or local_url(home), key
     seat = read_seat(seat_path(home, name)) or make_seat(home, name)
     return named_url or seat.url or local_url(home), seat.key
+
+
+def _seat_of_session(path: Path) -> tuple[str, str]:
+    """Address and key of a session; its host may still be getting them, since sessions start without waiting."""
+    end_at = time.monotonic() + SEAT_TAKEN_S
+    while (taken := read_seat(path)) is None:
+        if time.monotonic() >= end_at:
+            raise Unavailable("This session has no key for its tools.", hint="Ask the person who runs it.")
+        time.sleep(_LOOK_S)
+    return taken.url, taken.key
 
 
 def local_url(home: Path) -> str:

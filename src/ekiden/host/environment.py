@@ -13,6 +13,9 @@ from typing import cast
 RUN_TAG = "EKIDEN_RUN"
 """In the environment of every process of a run, with the run's id: so that all of them are found again."""
 
+SEAT_FILE = "EKIDEN_SEAT"
+"""In the environment of the server of a session's own tools: where the file with its key is."""
+
 _NAMES = frozenset(
     {
         "HOME", "PATH", "LANG", "LANGUAGE", "TERM", "COLORTERM", "SHELL", "USER", "LOGNAME", "TMPDIR", "TZ",

@@ -24,6 +24,7 @@ from ekiden.host.outbox import Outbox
 from ekiden.host.pages import Pages
 from ekiden.host.projects import Projects
 from ekiden.host.requests import Requests
+from ekiden.host.seating import Seating
 from ekiden.host.sessions import Followed, Tracked, report_of
 from ekiden.host.store import Store, files, files_by_id, indexed_share
 from ekiden.host.supervise import Supervisor
@@ -76,6 +77,8 @@ class HostSettings:
     """A backlog larger than this is imported by a process of its own."""
     import_quiet_s: float = IMPORT_QUIET_S
     survivor_s: float = SURVIVOR_S
+    tools: bool = True
+    """Whether owned sessions get Ekiden's own tools."""
 
     @property
     def copy_bytes_max(self) -> int:
@@ -153,6 +156,7 @@ class Host:
             outbox=outbox,
             store=store,
             pages=pages,
+            seating=Seating(self.client, self.host_id, settings.home / "seats") if settings.tools else None,
             survivor_s=settings.survivor_s,
         )
         outbox.items_told = supervisor.items_came

@@ -263,7 +263,10 @@ class Owned:
         busy_beside = any(other.busy or other.idle_ticks > ticks for other in beside)
 
         def started() -> dict[int, Process]:
-            return processes.begun_since(ticks, processes.of_run(self.run_id, self.runtime.pid), kept)
+            found = processes.of_run(self.run_id, self.runtime.pid)
+            # The tools are the session's, also where its program starts them only within the first turn.
+            tools = {pid: process for pid, process in found.items() if processes.serves_tools(pid)}
+            return processes.begun_since(ticks, found, {**kept, **tools})
 
         if busy_beside:
             left = list((await asyncio.to_thread(started)).values())

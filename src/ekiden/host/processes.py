@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ekiden.host.environment import RUN_TAG
+from ekiden.host.environment import RUN_TAG, SEAT_FILE
 from ekiden.kernel.limits import END_KILL_S, END_ROUNDS_MAX, END_TERM_S
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -71,14 +71,23 @@ def all_processes() -> dict[int, Process]:
 
 def run_of(pid: int) -> str:
     """The run id in the environment that a process was started with; empty if it has none or may not be read."""
+    return _variable(pid, RUN_TAG)
+
+
+def serves_tools(pid: int) -> bool:
+    """Whether a process is the server of a session's own tools, or was started by it."""
+    return bool(_variable(pid, SEAT_FILE))
+
+
+def _variable(pid: int, name: str) -> str:
     try:
         environment = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
         return ""
-    tag = f"{RUN_TAG}=".encode()
+    tag = f"{name}=".encode()
     for entry in environment.split(b"\0"):
         if entry.startswith(tag):
-            return entry[len(tag) :].decode("ascii", "replace")
+            return entry[len(tag) :].decode("utf-8", "replace")
     return ""
 
 

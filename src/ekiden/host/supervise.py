@@ -16,6 +16,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from ekiden.host.pages import Pages
 from ekiden.host.placing import Placing
 from ekiden.host.quoting import extract_of
 from ekiden.host.recovery import TOLD_S, Recovery
+from ekiden.host.seating import Seating
 from ekiden.host.sessions import Tracked
 from ekiden.host.store import Store
 from ekiden.kernel.clock import iso
@@ -76,6 +78,7 @@ class Supervisor:
         outbox: Outbox,
         store: Store,
         pages: Pages,
+        seating: Seating | None = None,
         idle_s: float = RUNTIME_IDLE_S,
         survivor_s: float = SURVIVOR_S,
     ) -> None:
@@ -84,6 +87,7 @@ class Supervisor:
         self._outbox = outbox
         self._store = store
         self._pages = pages
+        self._seating = seating
         self._idle_s = idle_s
         self._owned: dict[str, Owned] = {}
         self._starting = 0
@@ -134,6 +138,8 @@ class Supervisor:
     async def recover(self) -> None:
         """Takes up what an earlier run of this host has left; nothing is started before."""
         await self.recovery.run()
+        if self._seating is not None:
+            await asyncio.to_thread(self._seating.clear)
         self._ready.set()
 
     async def survivors_gone(self, session_id: str) -> None:
@@ -221,6 +227,8 @@ class Supervisor:
         )
         self._owned.pop(tracked.session_id, None)
         self._outbox.changed(tracked)
+        if self._seating is not None:
+            await self._seating.leave(tracked.session_id)
 
     def _quoted(self, tracked: Tracked, item_ids: tuple[str, ...]) -> tuple[list[Item], bool]:
         if tracked.row is None:
@@ -320,6 +328,8 @@ class Supervisor:
                 (run_id, vendor.name, begin.resume),
             )
         )
+        if self._seating is not None:
+            begin = replace(begin, tools=self._seating.server(run_id))
         runtime = vendor.runtime(begin, runtime_environment(vendor.name, self._environment, run_id))
         self._starting += 1
         ticks = processes.ticks_now()
@@ -330,6 +340,8 @@ class Supervisor:
         except BaseException:
             await asyncio.to_thread(processes.end_all, lambda: processes.of_run(run_id))
             self.recovery.run_over(run_id)
+            if self._seating is not None:
+                self._seating.over(run_id)
             raise
         finally:
             self._starting -= 1
@@ -341,6 +353,9 @@ class Supervisor:
             tracked.given_title = " ".join(title.split())[:200]
             tracked.cwd, tracked.model = str(begin.cwd), begin.model
         await self._record(run_id, runtime, tracked)
+        if self._seating is not None:
+            taking = self._seating.take(run_id, vendor.name, runtime.native_id, begin.cwd)
+            self.spawn(taking, "taking a session's seat")
         owned = Owned(
             tracked,
             runtime,
@@ -354,9 +369,16 @@ class Supervisor:
         if tracked.row is not None:
             owned.know_texts(await asyncio.to_thread(self.texts_of, tracked))
         self._owned[tracked.session_id] = owned
-        self.spawn(owned.run(), "a session's runtime")
+        self.spawn(self._run(owned), "a session's runtime")
         self._outbox.changed(tracked)
         return owned
+
+    async def _run(self, owned: Owned) -> None:
+        try:
+            await owned.run()
+        finally:
+            if self._seating is not None:
+                self._seating.over(owned.run_id)
 
     def texts_of(self, tracked: Tracked) -> list[str]:
         assert tracked.row is not None

@@ -62,7 +62,7 @@ class Rooms:
     when the hub was last here: they are lost if they do not come back. `announce` is told where programs of this
     computer reach this node. `bus` goes to the hub's other nodes, where there are any; `chores` are done by one of
     them at a time. `bells` are
-    rung with each event."""
+    rung with each event; `closing` is awaited before the log closes."""
 
     endpoints: Sequence[Endpoint]
     gate: Gate
@@ -74,6 +74,7 @@ class Rooms:
     bus: Bus | None = None
     chores: Chores | None = None
     bells: Bells = field(default_factory=Bells)
+    closing: Sequence[Callable[[], Awaitable[None]]] = ()
 
 
 class Healthy(msgspec.Struct, frozen=True):
@@ -159,6 +160,8 @@ class Hub:
         if self._unfollow is not None:
             self._unfollow()
             self._unfollow = None
+        for close in self.rooms.closing:
+            await close()
         await self.log.close()
 
     async def drain(self, notice_s: float = 0.0) -> None:

@@ -99,7 +99,8 @@ class DoorCall:
     def may(self, verb: str, resource: str) -> bool:
         """Whether the caller's key allows `verb` on `resource`."""
         allowed = self._gate.allows(self.permissions, verb, resource)
-        if not allowed:
+        # Who asks whether somebody administers a thing asks so after what it really wants to know.
+        if not allowed and (verb != "admin" or self.denied[1] != resource):
             self.denied = (verb, resource)
         return allowed
 

@@ -214,7 +214,7 @@ class Door:
                 else:
                     answer = await place.run(call, decode_body(place.decode, body))
         except (Forbidden, Hidden) as error:
-            self._note(scope, str(error.details.get("refused", "not_allowed")), identity)
+            self._note(scope, str(error.details.get("refused", "not_allowed")), identity, call.denied)
             raise
         await self._send_answer(scope, place, call, answer, exchange, send)
 

@@ -38,3 +38,8 @@ SELECT name, kind FROM principals WHERE team_id = :team_id AND principal_id = :p
 SELECT permissions FROM keys
 WHERE principal_id = :principal_id AND team_id = :team_id AND revoked_at = ''
   AND (expires_at = '' OR expires_at > :now);
+
+-- name: deliveries_by_session
+-- What waits for a principal, newest first.
+SELECT message_id FROM deliveries
+WHERE team_id = :team_id AND principal_id = :principal_id AND waits = 1 ORDER BY seq DESC LIMIT :most;

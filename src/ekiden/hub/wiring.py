@@ -4,18 +4,23 @@ import os
 from pathlib import Path
 
 from ekiden.access import routes as access_routes
+from ekiden.access import routes_invites as access_invites
 from ekiden.access import routes_keys as access_keys
+from ekiden.access import routes_seats as access_seats
 from ekiden.access.gate import AccessGate, open_home
 from ekiden.access.port import Ports as AccessPorts
 from ekiden.hub import telemetry
 from ekiden.hub.app import Hub, Rooms, build
+from ekiden.hub.bells import Bells
 from ekiden.hub.bus import Bus, new_node_id
 from ekiden.hub.bus_link import nats_bus, notify_bus
 from ekiden.hub.chores import Chores
+from ekiden.hub.inviting import RelayPlaces
 from ekiden.hub.pages import own_pages
 from ekiden.hub.people import TeamPeople
 from ekiden.hub.settings import Settings
 from ekiden.hub.tidying import own_chores
+from ekiden.hub.waking import SessionWaker, Surfacing, WaitingWaker
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.door import Endpoint
 from ekiden.log.lock import take_lock
@@ -34,14 +39,16 @@ from ekiden.sessions import verbs as sessions_verbs
 
 _PRIVATE_FILE = 0o600
 ROOMS = ("ekiden.access", "ekiden.sessions", "ekiden.relay", "ekiden.hub")
-_ACCESS_PORTS = AccessPorts(taint=taint)
 
 
 def endpoints_with(ports: Ports) -> tuple[Endpoint, ...]:
     """All places of all rooms, with what the relay room is given."""
+    access_ports = AccessPorts(taint=taint, places=RelayPlaces(ports))
     return (
         *access_routes.ENDPOINTS,
-        *access_keys.endpoints(_ACCESS_PORTS),
+        *access_keys.endpoints(access_ports),
+        *access_invites.endpoints(access_ports),
+        *access_seats.ENDPOINTS,
         *sessions_routes.ENDPOINTS,
         *relay_routes.endpoints(ports),
         *relay_state.endpoints(ports),
@@ -90,7 +97,9 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         raise
     bus = _bus(settings, log.log_id)
     owner = bus.node_id if bus is not None else new_node_id()
-    ports = Ports(TeamPeople(), notary=TeamNotary())
+    bells = Bells()
+    surfacing = Surfacing(log)
+    ports = Ports(TeamPeople(), (WaitingWaker(bells), SessionWaker()), TeamNotary())
     rooms = Rooms(
         endpoints_with(ports),
         AccessGate(log, clock),
@@ -100,6 +109,8 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         pages=own_pages(),
         announce=log.announce,
         bus=bus,
+        bells=bells,
+        closing=(surfacing.close,),
         chores=Chores(
             log, team_id, owner, clock, own_chores(clock, settings.events_kept_s, settings.ended_kept_s, ports)
         ),

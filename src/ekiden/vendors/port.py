@@ -186,6 +186,18 @@ RuntimeEvent = TurnStarted | TurnEnded | Grew | Dropped | Asked | Withdrawn | Pl
 
 
 @dataclass(frozen=True, slots=True)
+class ToolServer:
+    """An MCP server over standard pipes that the runtime gives its agent beside the person's own. Nothing in it is
+    secret: it may end up in an argument list. Its tools run without a question, since what they may is decided
+    where they lead to."""
+
+    name: str
+    command: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Begin:
     """How a runtime is to begin. Exactly one of the three ways:
     - a new session: all ids empty,
@@ -198,6 +210,7 @@ class Begin:
     fork_of: str = ""
     model: str = ""
     """Empty for the vendor's own default."""
+    tools: ToolServer | None = None
 
 
 class Runtime(Protocol):

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from ekiden.vendors.claude import ClaudeVendor
-from ekiden.vendors.port import Asked, Begin, Grew, Placed, Runtime, RuntimeEvent, TurnEnded
+from ekiden.vendors.port import Asked, Begin, Grew, Placed, Runtime, RuntimeEvent, ToolServer, TurnEnded
 
 WITHIN_S = 20.0
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
@@ -87,9 +87,9 @@ class Claude:
     def __post_init__(self) -> None:
         self.vendor = ClaudeVendor(self.home, self.environment)
 
-    async def run(self, *, resume: str = "", fork_of: str = "") -> Run:
+    async def run(self, *, resume: str = "", fork_of: str = "", tools: ToolServer | None = None) -> Run:
         """A started runtime that is closed at the test's end."""
-        begin = Begin(self.project, resume=resume, fork_of=fork_of)
+        begin = Begin(self.project, resume=resume, fork_of=fork_of, tools=tools)
         run = Run(self.vendor.runtime(begin, self.environment))
         await self.stack.enter_async_context(run)
         return run

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.vendors.codex import vendor
-from ekiden.vendors.port import Begin, Vendor
+from ekiden.vendors.port import Begin, ToolServer, Vendor
 from scripted_model import ScriptedModel, serve
 from vendors.codex.files import lines_of, merged
 from vendors.codex.runs import Run
@@ -63,9 +63,16 @@ class Codex:
         port = self.model.server_address[1]
         (folder / "config.toml").write_text(CONFIG.format(approvals=approvals, sandbox=sandbox, port=port))
 
-    async def run(self, *, resume: str = "", fork_of: str = "", vendor: Vendor | None = None) -> Run:
+    async def run(
+        self,
+        *,
+        resume: str = "",
+        fork_of: str = "",
+        vendor: Vendor | None = None,
+        tools: ToolServer | None = None,
+    ) -> Run:
         """A started runtime, closed at the end of the test."""
-        begin = Begin(cwd=self.project, resume=resume, fork_of=fork_of)
+        begin = Begin(cwd=self.project, resume=resume, fork_of=fork_of, tools=tools)
         runtime = (vendor or self.vendor).runtime(begin, self.environment)
         return await self._stack.enter_async_context(Run(runtime))
 

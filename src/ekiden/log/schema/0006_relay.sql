@@ -305,16 +305,19 @@ CREATE TABLE taints (
     PRIMARY KEY (team_id, key_id)
 );
 
--- Where an agent can be reached: the session that it is, when it last called, and until when it waits.
+-- The sessions that are agents: which principal a session is, and the key that its tools call with. `released`: the
+-- host has let the session go, so that its key ended with that and not by somebody's will.
 CREATE TABLE seats (
     team_id text NOT NULL,
     principal_id text NOT NULL,
     session_id text NOT NULL,
-    called_at text NOT NULL,
+    host_id text NOT NULL,
+    key_id text NOT NULL,
+    released bigint NOT NULL,
     PRIMARY KEY (team_id, principal_id)
 );
 
-CREATE INDEX seats_by_session ON seats (team_id, session_id);
+CREATE UNIQUE INDEX seats_by_session ON seats (team_id, session_id);
 
 -- Keys that were made with another one, or replaced it: what ends with what.
 ALTER TABLE keys ADD COLUMN parent_key text NOT NULL DEFAULT '';

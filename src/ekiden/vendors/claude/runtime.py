@@ -47,6 +47,7 @@ from ekiden.vendors.port import (
     Placed,
     Program,
     RuntimeEvent,
+    ToolServer,
     TurnEnded,
     TurnStarted,
     Withdrawn,
@@ -75,6 +76,18 @@ class _Growing:
     turn_id: str
     size: int = 0
     parts: list[str] = field(default_factory=list[str])
+
+
+def _tool_flags(tools: ToolServer) -> list[str]:
+    """Adds one MCP server to those that the person has configured; their own settings are left as they are."""
+    server = {
+        "type": "stdio",
+        "command": tools.command,
+        "args": tools.arguments,
+        "env": dict(tools.environment),
+    }
+    config = msgspec.json.encode({"mcpServers": {tools.name: server}}).decode()
+    return [f"--mcp-config={config}", f"--allowedTools=mcp__{tools.name}"]
 
 
 class ClaudeRuntime:
@@ -234,6 +247,8 @@ class ClaudeRuntime:
     def _session_flags(self) -> list[str]:
         begin = self._begin
         flags: list[str] = [f"--model={begin.model}"] if begin.model else []
+        if begin.tools is not None:
+            flags += _tool_flags(begin.tools)
         if begin.resume:
             return [*flags, f"--resume={begin.resume}"]
         if begin.fork_of:

@@ -46,6 +46,7 @@ from ekiden.vendors.port import (
     Owner,
     Placed,
     RuntimeEvent,
+    ToolServer,
     TurnEnded,
     TurnStarted,
     Withdrawn,
@@ -80,6 +81,16 @@ class Servers(Protocol):
     def holder(self, thread_id: str) -> Owner | None:
         """The process outside Ekiden that holds a thread, where that can be seen."""
         ...
+
+
+def _tool_server(tools: ToolServer) -> Record:
+    """One MCP server of a thread's own, beside those that the person has configured."""
+    return {
+        "command": tools.command,
+        "args": list(tools.arguments),
+        "env": dict(tools.environment),
+        "default_tools_approval_mode": "approve",
+    }
 
 
 class CodexRuntime:
@@ -124,6 +135,8 @@ class CodexRuntime:
         params: Record = {"cwd": str(begin.cwd)} if begin.cwd.is_dir() else {}
         if begin.model:
             params["model"] = begin.model
+        if begin.tools is not None:
+            params["config"] = {f"mcp_servers.{begin.tools.name}": _tool_server(begin.tools)}
         method = "thread/start"
         if begin.resume:
             method, params = "thread/resume", params | {"threadId": begin.resume, "excludeTurns": True}
