@@ -222,8 +222,8 @@ def test_the_chinese_page_has_no_english_left_in_a_channel(hub: Hub, device: Dev
 
 
 def test_two_browsers_share_an_encrypted_channel(hub: Hub, device: Devices, tmp_path: Path) -> None:
-    """What one seals the other opens and checks; who came later is given the key; the hub's own files never hold the
-    text."""
+    """What one seals the other opens and checks; who came later is given the key; the hub's own files never hold
+    the text."""
     made = hub.owner.post("/v1/channels", {"name": "vault", "encrypted": True})
     assert made.ok
     desk, phone = device("channel/vault", kind=DESK), device("channel/vault", kind=PHONE)
