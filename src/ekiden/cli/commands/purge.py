@@ -23,36 +23,46 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Purges, or lists the notes."""
-    from typing import Any
-
     from ekiden.cli.screen import Screen, line_of
     from ekiden.cli.talk_places import channel_path
     from ekiden.kernel.errors import Invalid
-    from ekiden.relay.wire_state import Purge, Purged
+    from ekiden.relay.wire_state import Purge, Purged, Purges
 
     screen = Screen()
     with door(options) as client:
         if not (options.before_number or options.before):
-            notes: Any = client.get(channel_path(options.channel, "/purges"))
-            if options.json:
-                screen.data(notes)
-                return 0
-            for note in notes.get("purges", ()):
-                screen.say(
-                    f"#{note.get('first')} to #{note.get('last')}  {note.get('messages')} messages"
-                    f"  {line_of(str(note.get('at')))}  by {line_of(str(note.get('by')))}"
-                )
-            if not notes.get("purges"):
+            path, after, purged = channel_path(options.channel, "/purges"), "", 0
+            while True:
+                page = client.get(path, type=Purges, after=after)
+                for note in page.purges:
+                    purged += 1
+                    if options.json:
+                        screen.data(note)
+                        continue
+                    screen.say(
+                        f"#{note.first} to #{note.last}  {note.messages} messages  {line_of(note.at)}"
+                        f"  by {line_of(note.by)}"
+                    )
+                after = page.next
+                if not after:
+                    break
+            if not purged and not options.json:
                 screen.say("Nothing was purged.")
             return 0
         if not options.yes:
             raise Invalid("This cannot be undone.", hint="Say it again with --yes.")
         body = Purge(options.before_number, options.before)
-        purged = client.post(channel_path(options.channel, "/purge"), body, type=Purged)
+        notes: list[Purged] = []
+        while True:
+            done = client.post(channel_path(options.channel, "/purge"), body, type=Purges)
+            notes += done.purges
+            if not done.left or not done.purges:
+                break
     if options.json:
-        screen.data(purged)
-    elif purged.messages:
-        screen.say(f"#{purged.first} to #{purged.last} are gone: {purged.messages} messages.")
+        screen.data(Purges(tuple(notes), left=done.left))
+    elif notes:
+        gone = sum(note.messages for note in notes)
+        screen.say(f"#{notes[0].first} to #{notes[-1].last} are gone: {gone} messages.")
     else:
         screen.say("There was nothing to purge.")
     return 0
