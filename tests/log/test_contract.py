@@ -1,6 +1,7 @@
 """What every engine of the log promises (`ekiden.log.port`)."""
 
 import asyncio
+import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -633,3 +634,106 @@ async def test_every_error_of_the_log_is_of_the_one_tree_or_a_mistake_in_the_pro
     for error in (CommandInFlight, CommandReused, TooLarge, TooMany, Unavailable):
         assert issubclass(error, EkidenError)
         assert error.code != EkidenError.code
+
+
+# Redacting
+
+
+def told_of(event):
+    return dict(msgspec.json.decode(event.body)["events"])
+
+
+async def test_what_an_event_said_can_be_taken_out_and_that_is_said(log):
+    await log.write(TEAM, appends("test.said", "session:s", body={"text": "secret"}))
+    (said,) = await log.events(TEAM, 0, limit=10)
+
+    async def redacts(tx):
+        return await tx.redact(1, 99)
+
+    assert (await log.write(TEAM, redacts)).answer == b"1"
+    gone, note = await log.events(TEAM, 0, limit=10)
+    digest = hashlib.sha256(said.body).hexdigest()
+    assert msgspec.json.decode(gone.body) == {"redacted": True, "digest": digest}
+    assert (gone.seq, gone.kind, gone.topics, gone.at, gone.actor) == (
+        1,
+        said.kind,
+        said.topics,
+        said.at,
+        said.actor,
+    )
+    assert (note.kind, note.topics, told_of(note)) == ("log.redacted", ("log",), {1: digest})
+    assert (await log.write(TEAM, redacts)).answer == b"0", "what is gone is gone once"
+    assert len(await seqs(log)) == 2
+
+
+async def test_the_answer_of_the_command_that_said_it_goes_too_and_no_other(log):
+    async def says(tx):
+        tx.append("test.said", {"text": "secret"}, topics=["team"], actor=WHO)
+        tx.append("test.more", {}, topics=["team"], actor=WHO)
+        return {"text": "secret"}
+
+    before, after = Command("before", WHO.principal_id, "d"), Command("after", WHO.principal_id, "d")
+    own = Command("own", WHO.principal_id, "d")
+    await log.write(TEAM, appends(body={"text": "kept"}), command=before)
+    await log.write(TEAM, says, command=own)
+    await log.write(TEAM, appends(body={"text": "kept"}), command=after)
+    await log.write(TEAM, says, command=Command("own", "pri_2", "d"))
+
+    async def redacts(tx):
+        await tx.redact(2)
+
+    await log.write(TEAM, redacts)
+    assert (await log.write(TEAM, says, command=own)).answer == b'{"redacted":true}'
+    assert (await log.write(TEAM, appends(), command=before)).answer == b'{"seq":1}'
+    assert (await log.write(TEAM, appends(), command=after)).answer == b'{"seq":4}'
+    assert (await log.write(TEAM, says, command=Command("own", "pri_2", "d"))).answer == b'{"text":"secret"}'
+
+
+async def test_an_event_of_the_same_batch_or_command_can_be_redacted(log):
+    async def says_and_redacts(tx):
+        seq = tx.append("test.said", {"text": "secret"}, topics=["team"], actor=WHO)
+        await tx.redact(seq)
+
+    async def redacts_first(tx):
+        await tx.redact(1)
+
+    await in_one_batch(
+        log,
+        log.write(TEAM, appends(body={"text": "secret"})),
+        log.write(TEAM, redacts_first),
+        log.write(TEAM, says_and_redacts),
+    )
+    events = await log.events(TEAM, 0, limit=10)
+    assert [event.kind for event in events] == ["test.said", "log.redacted", "test.said", "log.redacted"]
+    assert not [event for event in events if b"secret" in event.body]
+
+
+async def test_a_redaction_that_is_refused_leaves_all_as_it_was(log):
+    await log.write(TEAM, appends(body={"text": "said"}))
+
+    async def refused(tx):
+        await tx.redact(1)
+        raise Conflict("No.")
+
+    with pytest.raises(Conflict):
+        await log.write(TEAM, refused)
+    (event,) = await log.events(TEAM, 0, limit=10)
+    assert msgspec.json.decode(event.body) == {"text": "said"}
+
+
+async def test_the_times_of_a_reading_and_a_write_are_of_one_clock(log, clock):
+    async def asked(reading):
+        return [reading.now, reading.steady_ms]
+
+    async def written(tx):
+        return [tx.now, tx.steady_ms]
+
+    began = await log.ask(TEAM, asked)
+    assert msgspec.json.decode((await log.write(TEAM, written)).answer) == began
+    clock.advance(1.5)
+    clock.step(3600)
+    clock.sleep(60)
+    now, steady_ms = await log.ask(TEAM, asked)
+    assert steady_ms - began[1] == 61_500
+    assert now == "2026-01-01T01:01:01.500Z"
+    assert msgspec.json.decode((await log.write(TEAM, written)).answer) == [now, steady_ms]

@@ -8,7 +8,7 @@ import pytest
 from ekiden.kernel import limits
 from ekiden.kernel.errors import EkidenError, Forbidden, Invalid, TooMany
 from ekiden.relay.lease_rules import LeaseGone, LeaseHeld
-from ekiden.relay.reach import Archived
+from ekiden.relay.rules import Archived
 from ekiden.relay.wire import ChannelState
 from ekiden.relay.wire_state import Lease, LeaseEnd
 from relay.state_desk import open_desk

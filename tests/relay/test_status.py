@@ -6,7 +6,7 @@ import pytest
 
 from ekiden.kernel import limits
 from ekiden.kernel.errors import EkidenError, Forbidden, Invalid, NotFound, TooLarge, TooMany
-from ekiden.relay.reach import Archived
+from ekiden.relay.rules import Archived
 from ekiden.relay.status_rules import RuleBroken, VersionMoved
 from ekiden.relay.wire import Authority, ChannelState, Sealed
 from ekiden.relay.wire_state import Evidence, StatusKind, StatusRule

@@ -70,6 +70,17 @@ def stored(event: Event, log_id: str) -> Frame:
     return Frame(event.seq, event.topics, data)
 
 
+_BODY = b',"body":'
+"""Where the body of a stored frame begins: in the texts before it, a quote has a backslash."""
+
+
+def redacted(frame: Frame, digest: str) -> Frame:
+    """A stored frame without what its event said."""
+    head, _, _ = frame.data.partition(_BODY)
+    body = _encode({"digest": digest, "redacted": True})
+    return Frame(frame.seq, frame.topics, b"%b%b%b}\n\n" % (head, _BODY, body))
+
+
 def passing(kind: str, body: object, topics: Sequence[str] = ()) -> Frame:
     """A frame that is not stored. Without topics it is for one stream only (`stream.…`)."""
     topic = topics[0] if topics else ""

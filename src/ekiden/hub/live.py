@@ -1,7 +1,10 @@
 """What lives of one team while the hub runs: its newest frames, its growing items, its hosts."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
+
+import msgspec
 
 from ekiden.hub import frames
 from ekiden.hub.growing import GrowingItems
@@ -9,6 +12,7 @@ from ekiden.hub.hosts import HostLinks
 from ekiden.hub.ring import Ring
 from ekiden.kernel.clock import Clock
 from ekiden.log.port import Event, Log
+from ekiden.log.redacting import REDACTED, Redacted
 from ekiden.sessions.wire import FeedGrew, FeedGrown
 
 TeamHostChanged = Callable[[str, str, bool, str], None]
@@ -42,10 +46,17 @@ class Live:
     def take(self, events: Sequence[Event]) -> None:
         """Newly committed events, in order."""
         for event in events:
+            if event.kind == REDACTED:
+                self._redact(event)
             self.ring.put(frames.stored(event, self.log.log_id))
             self.growing.note(event)
             if self.others is not None:
                 self.others.note(event)
+
+    def _redact(self, event: Event) -> None:
+        """What events said that are redacted is in nobody's memory here either."""
+        for seq, digest in msgspec.json.decode(event.body, type=Redacted).events:
+            self.ring.replace(seq, partial(frames.redacted, digest=digest))
 
     def grow(self, told: FeedGrew | FeedGrown, host_id: str) -> None:
         """A piece of a growing item, from the host that runs its turn."""

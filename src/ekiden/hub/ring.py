@@ -6,6 +6,7 @@ frames between two positions leave as one piece, and followers with the same cho
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from ekiden.hub.frames import Frame
@@ -67,6 +68,22 @@ class Ring:
             self._drop_oldest()
         if self._waiting and self._bell is None:
             self._bell = asyncio.get_running_loop().call_soon(self._ring)
+
+    def replace(self, seq: int, change: Callable[[Frame], Frame]) -> None:
+        """Puts another frame in the place of the stored frame `seq`, if it is still here. Nobody is given the
+        old one from now on."""
+        position = self.position_after(seq - 1)
+        if position is None or position >= self.head:
+            return
+        at = position % self._frames_max
+        frame = self._slots[at]
+        if frame is None or frame.seq != seq:
+            return
+        fresh = change(frame)
+        self._slots[at] = fresh
+        self._bytes += len(fresh.data) - len(frame.data)
+        self._shared.clear()
+        self._shared_bytes = 0
 
     def _drop_oldest(self) -> None:
         at = self.tail % self._frames_max

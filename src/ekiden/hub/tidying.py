@@ -4,6 +4,7 @@ from typing import Protocol, cast
 
 from ekiden.access import verbs as access_verbs
 from ekiden.hub.chores import Chore, Lease
+from ekiden.hub.relay_chores import RELAY_CHORES, forget_before
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.limits import (
     CHORE_EXPIRY_EVERY_S,
@@ -16,9 +17,7 @@ from ekiden.kernel.limits import (
 )
 from ekiden.log.port import Log, Reading, Transaction
 from ekiden.relay import attachments, receiving
-from ekiden.relay.leases import end_leases, leases_waiting
 from ekiden.relay.port import Ports
-from ekiden.relay.status import expire_statuses, statuses_waiting
 from ekiden.sessions import retention
 
 
@@ -43,6 +42,7 @@ def own_chores(clock: Clock, events_kept_s: float, ended_kept_s: float, ports: P
 
     async def retain(lease: Lease) -> None:
         before = await first_since(lease.log, lease.team_id, iso(clock.now() - events_kept_s))
+        before = await forget_before(lease, before)
         await lease.write(_nothing)  # the lease still holds
         await cast("_Forgets", lease.log).forget(lease.team_id, before)
 
@@ -66,27 +66,15 @@ def own_chores(clock: Clock, events_kept_s: float, ended_kept_s: float, ports: P
 
     chores = [
         Chore("expiry", CHORE_EXPIRY_EVERY_S, expire),
-        Chore("times", CHORE_LOOK_S, end_times, waits=times_waiting),
         Chore("deliveries", CHORE_LOOK_S, expire_deliveries, waits=something_expires),
         Chore("attachments", CHORE_EXPIRY_EVERY_S, drop_attachments),
+        *RELAY_CHORES,
     ]
     if ended_kept_s:
         chores.append(Chore("ended", CHORE_RETENTION_EVERY_S, let_go))
     if events_kept_s:
         chores.append(Chore("retention", CHORE_RETENTION_EVERY_S, retain))
     return tuple(chores)
-
-
-async def times_waiting(reading: Reading) -> bool:
-    """Whether the time of a status or a lease is over and nobody has told of it."""
-    return await statuses_waiting(reading) or await leases_waiting(reading)
-
-
-async def end_times(lease: Lease) -> None:
-    """Tells of statuses and leases whose time is over."""
-    while await lease.log.ask(lease.team_id, times_waiting):
-        await lease.write(expire_statuses)
-        await lease.write(end_leases)
 
 
 async def let_go_of(lease: Lease, find: retention.Find, before: int) -> None:

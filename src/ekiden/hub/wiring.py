@@ -31,7 +31,9 @@ from ekiden.log.sqlite_files import make_private_folder
 from ekiden.log.wakeups_nats import NatsWakeups
 from ekiden.relay import routes as relay_routes
 from ekiden.relay import routes_state as relay_state
+from ekiden.relay.notary import TeamNotary
 from ekiden.relay.port import Ports
+from ekiden.relay.tainting import taint
 from ekiden.sessions import routes as sessions_routes
 from ekiden.sessions import verbs as sessions_verbs
 
@@ -41,7 +43,7 @@ ROOMS = ("ekiden.access", "ekiden.sessions", "ekiden.relay", "ekiden.hub")
 
 def endpoints_with(ports: Ports) -> tuple[Endpoint, ...]:
     """All places of all rooms, with what the relay room is given."""
-    access_ports = AccessPorts(places=RelayPlaces(ports))
+    access_ports = AccessPorts(taint=taint, places=RelayPlaces(ports))
     return (
         *access_routes.ENDPOINTS,
         *access_keys.endpoints(access_ports),
@@ -49,7 +51,7 @@ def endpoints_with(ports: Ports) -> tuple[Endpoint, ...]:
         *access_seats.ENDPOINTS,
         *sessions_routes.ENDPOINTS,
         *relay_routes.endpoints(ports),
-        *relay_state.ENDPOINTS,
+        *relay_state.endpoints(ports),
     )
 
 
@@ -97,7 +99,7 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
     owner = bus.node_id if bus is not None else new_node_id()
     bells = Bells()
     surfacing = Surfacing(log)
-    ports = Ports(TeamPeople(), (WaitingWaker(bells), SessionWaker()))
+    ports = Ports(TeamPeople(), (WaitingWaker(bells), SessionWaker()), TeamNotary())
     rooms = Rooms(
         endpoints_with(ports),
         AccessGate(log, clock),

@@ -23,6 +23,9 @@ import msgspec
 
 from ekiden.kernel.cursors import Cursor
 
+LOG_TOPIC = "log"
+"""The topic of what happens to the log itself; no stream can ask for it."""
+
 Row = Mapping[str, Any]
 """One row of a named query, by column name."""
 
@@ -115,6 +118,16 @@ class Transaction(Reading, Protocol):
         """Runs a named query that changes rows, at the latest when this or another command could notice; how many
         it changed is not told. Cheaper than `run` where a statement has a way to go. If the database refuses it,
         the command fails as a whole."""
+        ...
+
+    async def redact(self, *seqs: int, answers: bool = True) -> int:
+        """Takes what these events said out of the log, and says so in an event `log.redacted`.
+
+        The body of each becomes `{"digest": HEX, "redacted": true}`. With `answers`, what the commands that said
+        it were answered goes too: a search among the actor's commands, needless for events that are older than
+        `COMMAND_ANSWERS_KEPT_S`. At most `LOG_REDACTED_AT_ONCE_MAX` at once. Returns how many were there and had
+        something to lose.
+        """
         ...
 
     def append(self, kind: str, body: object, *, topics: Sequence[str], actor: Actor) -> int:

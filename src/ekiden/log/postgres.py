@@ -48,6 +48,7 @@ from ekiden.log.postgres_connection import (
 )
 from ekiden.log.postgres_migrations import declare_present
 from ekiden.log.postgres_writer import Job, Outcome, Writers
+from ekiden.log.redacting import QUERIES as REDACTING
 from ekiden.log.wakeups import Wakeups
 
 T = TypeVar("T")
@@ -120,6 +121,7 @@ class PostgresLog:
         self._steady = steady
         self._lock = lock
         self._loop = asyncio.get_running_loop()
+        queries = {**queries, **REDACTING}
         self._queries = Queries(queries)
         self._connections = Connections(url, changed=self._changed)
         self._writers = Writers(

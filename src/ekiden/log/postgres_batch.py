@@ -35,6 +35,7 @@ from ekiden.log.postgres_connection import (
     own,
     translated,
 )
+from ekiden.log.redacting import redact
 from ekiden.log.touching import Traces
 
 T = TypeVar("T")
@@ -312,6 +313,9 @@ class PostgresTransaction:
     async def put(self, query: str, /, **parameters: object) -> None:
         self._check_open()
         await asking(Asked.PUT, query, parameters)
+
+    async def redact(self, *seqs: int, answers: bool = True) -> int:
+        return await redact(self, seqs, answers=answers)
 
     def append(self, kind: str, body: object, *, topics: Sequence[str], actor: Actor) -> int:
         self._check_open()

@@ -25,6 +25,7 @@ from ekiden.kernel.errors import Unavailable
 from ekiden.log.appending import LOG_TABLES, closing, running, too_many
 from ekiden.log.lock import DataLock
 from ekiden.log.port import Command, Event, Follower, Health, Question, Row, Verb, Written
+from ekiden.log.redacting import QUERIES as REDACTING
 from ekiden.log.sqlite_connection import (
     Queries,
     connect,
@@ -83,6 +84,7 @@ class SqliteLog:
         self._clock = clock
         self._steady = SteadyTime(clock)
         self._lock = lock
+        queries = {**queries, **REDACTING}
         self._queries = Queries(queries)
         self._loop = asyncio.get_running_loop()
         self._connection = connection

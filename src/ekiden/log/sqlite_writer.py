@@ -26,6 +26,7 @@ from ekiden.kernel.clock import Clock, SteadyTime, iso
 from ekiden.kernel.errors import EkidenError
 from ekiden.log.appending import as_text, encoded, new_event, proper, reused
 from ekiden.log.port import Actor, Command, Event, Row, Verb, Written
+from ekiden.log.redacting import redact
 from ekiden.log.sqlite_connection import (
     Queries,
     drive,
@@ -141,6 +142,9 @@ class SqliteTransaction:
 
     async def put(self, query: str, /, **parameters: object) -> None:
         await self.run(query, **parameters)
+
+    async def redact(self, *seqs: int, answers: bool = True) -> int:
+        return await redact(self, seqs, answers=answers)
 
     def append(self, kind: str, body: object, *, topics: Sequence[str], actor: Actor) -> int:
         self._check_open()

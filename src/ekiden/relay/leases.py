@@ -6,6 +6,7 @@ from ekiden.kernel import limits
 from ekiden.kernel.cursors import Cursor
 from ekiden.kernel.errors import TooMany
 from ekiden.log.port import Actor, Reading, Row, Transaction
+from ekiden.relay.keeping import HUB, inbox_topic, text_of
 from ekiden.relay.lease_rules import (
     Holder,
     KeptLease,
@@ -16,27 +17,29 @@ from ekiden.relay.lease_rules import (
     decide_release,
     decide_take,
 )
-from ekiden.relay.reach import HUB, load_channel_by_id, text_of
+from ekiden.relay.notary import check_lease, ticket_of
+from ekiden.relay.reach import any_channel
 from ekiden.relay.wire import Channel
 from ekiden.relay.wire_state import Lease, Leases, ReleaseLease, TakeLease
 
 _lease = msgspec.json.Decoder(Lease).decode
 
 
-def _kept(row: Row) -> KeptLease:
+def kept_lease(row: Row) -> KeptLease:
+    """A row of one of the queries of leases."""
     return KeptLease(_lease(row["lease"]), row["holder_key"], row["expires_ms"], row["lasts_ms"])
 
 
 async def load_lease(reading: Reading, channel_id: str, name: str) -> KeptLease | None:
     """A lease, held or not; None if it was never taken."""
     row = await reading.row("relay.lease", team_id=reading.team_id, channel_id=channel_id, name=name)
-    return _kept(row) if row is not None else None
+    return kept_lease(row) if row is not None else None
 
 
 async def tell_lease(tx: Transaction, channel: Channel, kept: KeptLease, actor: Actor) -> None:
     """Keeps a lease that has changed and says so; its holder, or who was it last, hears of it wherever it
     listens."""
-    topics = (channel.resource, f"inbox:{kept.lease.holder_id}")
+    topics = (channel.resource, inbox_topic(kept.lease.holder_id))
     seq = tx.append("lease.changed", kept.lease, topics=topics, actor=actor)
     await tx.run(
         "relay.put_lease",
@@ -67,13 +70,24 @@ def _holder(actor: Actor) -> Holder:
 
 
 async def take_lease(tx: Transaction, channel: Channel, name: str, asked: TakeLease, *, actor: Actor) -> Lease:
-    """Takes a lease, or renews it with its fence.
+    """Takes a lease, or renews it with its fence. Only the answer has the ticket: no event and no list does.
 
     Raises:
+        SignatureRefused: see `notary.check_lease`.
         LeaseHeld, LeaseGone, Invalid: see `lease_rules.decide_take`.
         TooMany: at `LEASES_PER_CHANNEL_MAX`.
     """
     kept = await load_lease(tx, channel.channel_id, checked_lease_name(name))
+    await check_lease(
+        tx,
+        channel,
+        name,
+        actor,
+        asked.signature,
+        lease_s=asked.lease_s,
+        fence=asked.fence,
+        note=asked.note,
+    )
     if kept is None:
         await _refuse_more_names(tx, channel)
     now_ms = tx.steady_ms
@@ -81,7 +95,7 @@ async def take_lease(tx: Transaction, channel: Channel, name: str, asked: TakeLe
         kept = await _after_its_end(tx, channel, kept)
     taken = decide_take(kept, channel.channel_id, name, asked, _holder(actor), now=tx.now, now_ms=now_ms)
     await tell_lease(tx, channel, taken, actor)
-    return taken.lease
+    return msgspec.structs.replace(taken.lease, ticket=await ticket_of(tx, channel, taken.lease))
 
 
 async def release_lease(
@@ -93,6 +107,7 @@ async def release_lease(
         LeaseGone, Invalid: see `lease_rules.decide_release`.
     """
     kept = await load_lease(tx, channel.channel_id, checked_lease_name(name))
+    await check_lease(tx, channel, name, actor, asked.signature, lease_s=0, fence=asked.fence, note="")
     freed = decide_release(kept, name, asked, _holder(actor), may_break=may_break, now_ms=tx.steady_ms)
     await tell_lease(tx, channel, freed, actor)
     return freed.lease
@@ -128,9 +143,8 @@ async def end_leases(tx: Transaction) -> int:
     """Tells the holders of leases whose time is over, at most `EXPIRED_AT_ONCE_MAX` of them; returns how many."""
     rows = await _over(tx, limits.EXPIRED_AT_ONCE_MAX)
     for row in rows:
-        channel = await load_channel_by_id(tx, row["channel_id"])
-        assert channel is not None
-        kept, now_ms = _kept(row), tx.steady_ms
+        channel = await any_channel(tx, row["channel_id"])
+        kept, now_ms = kept_lease(row), tx.steady_ms
         if kept.holds(now_ms):
             await tell_lease(tx, channel, bounded(kept, now=tx.now, now_ms=now_ms), HUB)
         else:
@@ -154,7 +168,7 @@ async def list_leases(reading: Reading, channel: Channel, *, log_id: str, after:
         most=limit + 1,
     )
     return Leases(
-        leases=tuple(as_read(_kept(row), reading.steady_ms) for row in rows[:limit]),
+        leases=tuple(as_read(kept_lease(row), reading.steady_ms) for row in rows[:limit]),
         next=rows[limit - 1]["name"] if len(rows) > limit else "",
         cursor=str(Cursor(log_id, reading.seq)),
     )

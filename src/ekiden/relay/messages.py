@@ -39,7 +39,6 @@ from ekiden.relay.keeping import (
 from ekiden.relay.wire import (
     ChangeThread,
     Channel,
-    Countersign,
     DeliveryState,
     Edit,
     Message,
@@ -78,8 +77,8 @@ async def post(tx: Transaction, caller: Caller, ref: str, message_id: str, body:
     if body.answers and await load_message(tx, channel.channel_id, body.answers) is None:
         raise NotFound("There is no such message to answer here.")
     await _check_attachments(tx, channel, body)
-    if body.signature is not None and caller.ports.notary is not None:
-        await caller.ports.notary.check_post(tx, channel, message_id, body, body.signature, caller.actor)
+    notary = caller.ports.notary
+    statement = await notary.check_post(tx, channel, message_id, body, caller.actor) if notary else ""
     called = await call(tx, caller, channel, body.text, body.mentions)
     number = channel.last_number + 1
     account = thread.account if thread is not None else kept.account
@@ -98,6 +97,7 @@ async def post(tx: Transaction, caller: Caller, ref: str, message_id: str, body:
         answers=body.answers,
         asks=body.asks,
         mentions=called.mentions,
+        named=body.mentions,
         attachments=body.attachments,
         title=body.title,
         hops=judged.hops,
@@ -105,7 +105,7 @@ async def post(tx: Transaction, caller: Caller, ref: str, message_id: str, body:
     )
     if kept.follows is None:
         await add_follower(tx, kept, sender, "", caller.actor)
-    message = await _countersigned(tx, caller, channel, message)
+    message = await _countersigned(tx, caller, channel, message, statement)
     seq = await _store(tx, caller, kept, message, digest, judged.woken, spoken=sender.is_person and thread is None)
     if thread is not None:
         await _reply(tx, caller, channel, thread, message, judged.account)
@@ -225,15 +225,16 @@ async def _check_attachments(tx: Transaction, channel: Channel, body: Post) -> N
             raise Invalid(f"The attachment has {known['size']} bytes, not {attachment.size}.")
 
 
-async def _countersigned(tx: Transaction, caller: Caller, channel: Channel, message: Message) -> Message:
-    """The message with the hub's word for where it stands: in the event that comes next."""
+async def _countersigned(
+    tx: Transaction, caller: Caller, channel: Channel, message: Message, statement: str
+) -> Message:
+    """The message with the hub's word for where it stands: in the event that comes next. `statement` is the
+    digest of what its sender has signed."""
     notary = caller.ports.notary
     if notary is None:
         return message
-    placed = _replace(message, countersign=Countersign(tx.seq + 1, message.number, message.at))
-    assert placed.countersign is not None
-    signature = await notary.countersign(tx, channel, placed)
-    return _replace(placed, countersign=_replace(placed.countersign, signature=signature))
+    mark = await notary.countersign(tx, channel, message, statement, tx.seq + 1)
+    return _replace(message, countersign=mark)
 
 
 async def _store(
@@ -314,6 +315,8 @@ async def edit(tx: Transaction, caller: Caller, ref: str, message_id: str, body:
     before = known.message
     if (before.text, before.sealed) == (body.text, body.sealed) and not body.mentions:
         return Posted(before)
+    notary = caller.ports.notary
+    statement = await notary.check_edit(tx, channel, before, body, caller.actor) if notary else ""
     called = await call(tx, caller, channel, body.text, body.mentions)
     earlier = {mention.principal_id for mention in before.mentions}
     fresh = Called({who: call for who, call in called.people.items() if who not in earlier}, called.unplaced)
@@ -327,12 +330,13 @@ async def edit(tx: Transaction, caller: Caller, ref: str, message_id: str, body:
         text=body.text,
         sealed=body.sealed,
         mentions=called.mentions,
+        named=body.mentions,
         edited_at=tx.now,
         edits=before.edits + 1,
         signature=body.signature,
         replies=0,
     )
-    message = await _countersigned(tx, caller, channel, message)
+    message = await _countersigned(tx, caller, channel, message, statement)
     seq = await _change(tx, caller, kept, known, message, "message.edited", judged.woken)
     if thread is not None and judged.changed:
         thread.account = judged.account
@@ -366,11 +370,15 @@ async def delete(tx: Transaction, caller: Caller, ref: str, message_id: str) -> 
         title="",
         attachments=(),
         mentions=(),
+        named=(),
         state=MessageState.DELETED,
         deleted_by=caller.actor.name,
         edited_at=tx.now,
         replies=0,
     )
+    # What its sender signed is gone, but not that something was: the hub's word keeps the digest.
+    statement = message.countersign.statement if message.countersign is not None else ""
+    message = await _countersigned(tx, caller, kept.channel, message, statement)
     await _change(tx, caller, kept, known, message, "message.deleted", ())
     await tx.run("relay.unuse_attachments", team_id=tx.team_id, message_id=message_id)
     rows = await tx.rows(

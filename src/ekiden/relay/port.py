@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ekiden.log.port import Actor, Reading, Transaction
-from ekiden.relay.wire import Asks, Authority, Channel, Message, Post, Signature, Way
+from ekiden.relay.wire import Asks, Authority, Channel, Countersign, Edit, Message, Post, Way
 from ekiden.transcript.items import Struct
 
 
@@ -76,16 +76,26 @@ class Notary(Protocol):
     """Checks what members have signed, and signs for the hub."""
 
     async def check_post(
-        self, tx: Transaction, channel: Channel, message_id: str, post: Post, signature: Signature, actor: Actor
-    ) -> None:
-        """Raises:
-        Invalid: if the signature is not the sender's, or not of this post.
+        self, tx: Transaction, channel: Channel, message_id: str, post: Post, actor: Actor
+    ) -> str:
+        """The digest of what the sender has signed, "" for an unsigned post.
+
+        Raises:
+            Invalid: if the signature is not the sender's, or not of this post, or is missing where all is signed.
         """
         ...
 
-    async def countersign(self, tx: Transaction, channel: Channel, message: Message) -> str:
-        """The hub's signature (base64url) over where a message stands, "" if it has no key yet. The message
-        carries a `countersign` without a signature already."""
+    async def check_edit(
+        self, tx: Transaction, channel: Channel, message: Message, edit: Edit, actor: Actor
+    ) -> str:
+        """The same for a new text of a message."""
+        ...
+
+    async def countersign(
+        self, tx: Transaction, channel: Channel, message: Message, statement: str, seq: int
+    ) -> Countersign:
+        """The hub's word for where a message stands: the event `seq`. `statement` is the digest of what was
+        signed."""
         ...
 
 

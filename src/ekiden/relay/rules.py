@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ekiden.kernel import canonical, limits
 from ekiden.kernel.errors import Conflict, Forbidden, Invalid, NotSealed, StaleEpoch, TooLarge
 from ekiden.kernel.ids import Prefix
-from ekiden.relay.reach import Archived
 from ekiden.relay.wire import (
     Ack,
     Asks,
@@ -24,6 +23,13 @@ from ekiden.relay.wire import (
     Post,
     Sealed,
 )
+
+
+class Archived(Conflict):
+    """The channel can only be read."""
+
+    code = "archived"
+
 
 # --- channels ----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,10 @@ from ekiden.kernel.clock import iso
 from ekiden.kernel.cursors import Cursor, parse_cursor
 from ekiden.kernel.errors import Invalid, NotFound, TooMany
 from ekiden.log.port import Actor, Reading, Row, Transaction
-from ekiden.relay.reach import HUB, HUB_WRITER, load_channel_by_id, text_of, writer_of
+from ekiden.relay.epochs import refuse_stale
+from ekiden.relay.keeping import HUB, text_of
+from ekiden.relay.notary import check_clear, check_status, countersign_status
+from ekiden.relay.reach import HUB_WRITER, any_channel, writer_of
 from ekiden.relay.status_rules import (
     KeptStatus,
     check_value,
@@ -51,10 +54,20 @@ async def load_status(reading: Reading, channel_id: str, key: str) -> KeptStatus
 
 
 async def tell_status(
-    tx: Transaction, channel: Channel, line: Status, actor: Actor, *, expires_ms: int = 0
+    tx: Transaction,
+    channel: Channel,
+    line: Status,
+    actor: Actor,
+    *,
+    expires_ms: int = 0,
+    statement: str = "",
 ) -> Status:
-    """Keeps a new line, adds it to the history and says so."""
+    """Keeps a new line with the hub's word for where it stands, adds it to the history and says so. `statement` is
+    the digest of what the writer has signed."""
+    mark = await countersign_status(tx, line, statement, tx.seq + 1)
+    line = msgspec.structs.replace(line, countersign=mark)
     seq = tx.append("status.changed", line, topics=(channel.resource,), actor=actor)
+    assert seq == mark.seq
     status = text_of(line)
     await tx.run(
         "relay.put_status",
@@ -74,6 +87,7 @@ async def tell_status(
         version=line.version,
         seq=seq,
         by_key=actor.key_id,
+        at=line.at,
         status=status,
     )
     return line
@@ -93,12 +107,17 @@ async def set_status(
 
     Raises:
         VersionMoved, Invalid, TooLarge, RuleBroken: see `status_rules`.
+        SignatureRefused: see `notary.check_status`.
+        StaleEpoch: if the value was sealed in an epoch that is over.
         TooMany: at `STATUS_KEYS_PER_CHANNEL_MAX`.
     """
     checked_key(key)
     check_value(channel, body)
     if await load_rules(tx, channel.channel_id) != rules:
         refuse_unfit(await load_rules(tx, channel.channel_id), key, body)
+    if body.sealed is not None:
+        refuse_stale(channel, body.sealed.epoch)
+    statement = await check_status(tx, channel, key, body, actor)
     kept = await load_status(tx, channel.channel_id, key)
     if kept is None:
         await _refuse_more_keys(tx, channel)
@@ -118,7 +137,7 @@ async def set_status(
         expires_at=expires_at,
     )
     expires_ms = tx.steady_ms + body.expires_s * 1_000 if body.expires_s else 0
-    return await tell_status(tx, channel, line, actor, expires_ms=expires_ms)
+    return await tell_status(tx, channel, line, actor, expires_ms=expires_ms, statement=statement)
 
 
 async def clear_status(tx: Transaction, channel: Channel, key: str, body: ClearStatus, *, actor: Actor) -> Status:
@@ -131,10 +150,13 @@ async def clear_status(tx: Transaction, channel: Channel, key: str, body: ClearS
     kept = await load_status(tx, channel.channel_id, checked_key(key))
     if kept is None:
         raise NotFound
+    statement = await check_clear(tx, channel, key, body, actor)
     kept = await _after_its_end(tx, channel, kept)
     assert kept is not None
     line = decide_clear(kept.status, channel, key, body, await writer_of(tx, actor), tx.now)
-    return await tell_status(tx, channel, line, actor) if line is not None else kept.status
+    if line is None:
+        return kept.status
+    return await tell_status(tx, channel, line, actor, statement=statement)
 
 
 async def _refuse_more_keys(tx: Transaction, channel: Channel) -> None:
@@ -162,9 +184,8 @@ async def expire_statuses(tx: Transaction) -> int:
     """Says of values whose time is over that it is, at most `EXPIRED_AT_ONCE_MAX` of them; returns how many."""
     rows = await _over(tx, limits.EXPIRED_AT_ONCE_MAX)
     for row in rows:
-        channel = await load_channel_by_id(tx, row["channel_id"])
+        channel = await any_channel(tx, row["channel_id"])
         kept = _kept(row)
-        assert channel is not None
         assert kept is not None
         await _after_its_end(tx, channel, kept)
     return len(rows)

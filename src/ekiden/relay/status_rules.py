@@ -13,7 +13,7 @@ from datetime import datetime
 from ekiden.kernel import limits
 from ekiden.kernel.canonical import exact
 from ekiden.kernel.errors import Conflict, Invalid, TooLarge
-from ekiden.relay.wire import Authority, Channel, Sealed
+from ekiden.relay.wire import Authority, Channel
 from ekiden.relay.wire_state import (
     ClearStatus,
     Evidence,
@@ -187,7 +187,6 @@ def decide_revert(now: Status, clean: Status | None, by: Writer, at: str) -> Sta
         sealed=clean.sealed,
         expires_at=clean.expires_at,
         evidence=clean.evidence,
-        signature=clean.signature,
     )
 
 
@@ -309,8 +308,3 @@ def checked_patterns(rules: Sequence[StatusRule], *, encrypted: bool) -> None:
 def seconds_of(time: str) -> float:
     """RFC 3339 as seconds since the epoch; 0 for ""."""
     return datetime.fromisoformat(time).timestamp() if time else 0.0
-
-
-def sealed_epoch(sealed: Sealed | None) -> int:
-    """The epoch that a value was sealed in; 0 if it is plain."""
-    return sealed.epoch if sealed is not None else 0

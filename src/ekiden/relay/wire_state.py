@@ -3,8 +3,8 @@
 from enum import StrEnum
 from typing import Any
 
-import msgspec
-
+from ekiden.crypto.directory import Entry
+from ekiden.crypto.epochs import Epoch
 from ekiden.relay.wire import Authority, Channel, Countersign, Message, Sealed, Signature
 from ekiden.transcript.items import Struct
 
@@ -151,7 +151,9 @@ class Purge(Struct, frozen=True):
 
 
 class Purged(Struct, frozen=True):
-    """The signed note of a purge: which range went, how many, and the hash over what they said."""
+    """The signed note of a purge: which range of numbers went, how many messages, and the digest over what they
+    said (`ekiden.crypto.statements.PurgeDigest`). `by`: the name of who wanted it; `hub` for the channel's
+    retention."""
 
     channel_id: str
     first: int
@@ -163,22 +165,29 @@ class Purged(Struct, frozen=True):
     signature: str = ""
 
 
+class Purges(Struct, frozen=True):
+    """Notes of purges by number. After POST: those of this purge; `left` is how many messages it did not come
+    to."""
+
+    purges: tuple[Purged, ...]
+    next: str = ""
+    left: int = 0
+
+
 class Exported(Struct, frozen=True):
-    """A page of a channel or thread, with all that `ekiden verify` needs: keys of members and of the hub."""
+    """A page of a channel or thread, with all that `ekiden verify` needs: keys of members and of the hub. The
+    first page has the epochs; then come, page by page, the directory, notes of purges, messages and lines of
+    status."""
 
     channel: Channel
     messages: tuple[Message, ...]
     statuses: tuple[Status, ...] = ()
     purges: tuple[Purged, ...] = ()
-    directory: tuple[msgspec.Raw, ...] = ()
-    """All entries of the team's directory from the first (`ekiden.crypto.directory.Entry`), in the first page."""
-    epochs: tuple[msgspec.Raw, ...] = ()
-    """Of an encrypted channel: its epochs' statements (`ekiden.crypto.epochs.Epoch`), oldest first, in the first
-    page."""
+    directory: tuple[Entry, ...] = ()
+    epochs: tuple[Epoch, ...] = ()
     hub_key: str = ""
     team_id: str = ""
     thread: str = ""
-    """If only a thread is exported: the id of its first message."""
     next: str = ""
 
 
@@ -192,12 +201,22 @@ class AttachmentBytes(Struct, frozen=True):
     media_type: str = "application/octet-stream"
 
 
+class Suspected(Struct, frozen=True):
+    """The body of `message.suspected` events: messages of a channel that were written with a key which is not
+    trusted."""
+
+    channel_id: str
+    messages: tuple[str, ...]
+
+
 class Tainted(Struct, frozen=True):
-    """What a key that is not trusted since a time has written after it."""
+    """What a key that is not trusted since a time has written after it: how many messages are marked, and how
+    many are left to be marked soon."""
 
     key_id: str
     since: str
     messages: int = 0
+    left: int = 0
     statuses: tuple[Status, ...] = ()
     """Each as it stands now, put back."""
     leases: tuple[Lease, ...] = ()

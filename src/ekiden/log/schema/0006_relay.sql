@@ -185,6 +185,7 @@ CREATE TABLE status_changes (
     version bigint NOT NULL,
     seq bigint NOT NULL,
     by_key text NOT NULL,
+    at text NOT NULL,
     status text NOT NULL,
     PRIMARY KEY (team_id, channel_id, key, version)
 );
@@ -219,11 +220,12 @@ CREATE TABLE channel_leases (
 CREATE INDEX channel_leases_by_key ON channel_leases (team_id, holder_key);
 CREATE INDEX channel_leases_expiring ON channel_leases (team_id, expires_ms) WHERE expires_ms > 0;
 
--- Signed notes of what was purged; `purged` is the Purged.
+-- Signed notes of what was purged; `purged` is the Purged. The log is redacted up to `upto_seq`.
 CREATE TABLE purges (
     team_id text NOT NULL,
     channel_id text NOT NULL,
     last_number bigint NOT NULL,
+    upto_seq bigint NOT NULL,
     purged text NOT NULL,
     PRIMARY KEY (team_id, channel_id, last_number)
 );
@@ -240,6 +242,7 @@ CREATE TABLE directory (
 );
 
 CREATE INDEX directory_by_principal ON directory (team_id, principal_id, position);
+CREATE INDEX directory_by_key ON directory (team_id, member_key_id, position);
 
 -- Epochs of encrypted channels, and the epoch's key wrapped to each member key.
 CREATE TABLE epochs (
@@ -259,6 +262,9 @@ CREATE TABLE epoch_keys (
     wrapped text NOT NULL,
     PRIMARY KEY (team_id, channel_id, epoch, member_key_id)
 );
+
+CREATE INDEX epoch_keys_by_key ON epoch_keys (team_id, member_key_id, channel_id, epoch);
+CREATE INDEX epoch_keys_by_principal ON epoch_keys (team_id, channel_id, principal_id, epoch);
 
 -- One-time invites. The hub knows the digest of the code, never what proves the inviter to the guest.
 CREATE TABLE invites (
@@ -289,6 +295,14 @@ CREATE TABLE checkpoints (
     seq bigint NOT NULL,
     checkpoint text NOT NULL,
     PRIMARY KEY (team_id, seq)
+);
+
+-- Keys that are not trusted since a time and of whose writings some are still to be marked.
+CREATE TABLE taints (
+    team_id text NOT NULL,
+    key_id text NOT NULL,
+    since text NOT NULL,
+    PRIMARY KEY (team_id, key_id)
 );
 
 -- The sessions that are agents: which principal a session is, and the key that its tools call with. `released`: the
