@@ -15,7 +15,7 @@ from ekiden.client.identity import load_identity, own_identity
 from ekiden.client.links import Links
 from ekiden.client.member import Member, Proof
 from ekiden.client.own_files import write_own
-from ekiden.client.pins import EpochWentBack, HubKeyChanged
+from ekiden.client.pins import ChannelChanged, EpochWentBack, HubKeyChanged
 from ekiden.crypto import directory, invites, keys
 from ekiden.crypto.directory import DirectoryBroken, KeyNotTrusted, Trust
 from ekiden.crypto.invites import Invite
@@ -260,6 +260,26 @@ async def test_plain_text_in_an_encrypted_channel_is_not_believed(join: Join) ->
     assert (opened.text, opened.proof) == ("", Proof.BAD)
 
 
+@pytest.mark.parametrize("lie", [{"encrypted": False}, {"channel_id": "cha_other"}, {"name": "other"}], ids=str)
+async def test_a_hub_that_shows_an_encrypted_channel_as_another_is_told_nothing(
+    join: Join, lie: dict[str, Any]
+) -> None:
+    hub = LyingHub(encrypted=True)
+    anna = join(hub, "anna")
+    await anna.post("build", Post(text="one"))
+    await anna.close()
+    hub.channel.update(lie)
+    again = join(hub, "anna")
+    with pytest.raises(ChannelChanged):
+        await again.post("build", Post(text=SECRET))
+    with pytest.raises(ChannelChanged):
+        await again.set_status("build", "key", SetStatus(value=SECRET))
+    with pytest.raises(ChannelChanged):
+        await again.attach("build", "a.txt", SECRET.encode(), "text/plain")
+    assert SECRET not in everything(hub)
+    assert len(hub.messages) == 1
+
+
 async def test_who_leaves_cannot_read_on_and_who_comes_is_given_the_key(join: Join) -> None:
     hub = LyingHub(encrypted=True)
     anna, ben, dan = join(hub, "anna"), join(hub, "ben"), join(hub, "dan")
@@ -279,6 +299,48 @@ async def test_who_leaves_cannot_read_on_and_who_comes_is_given_the_key(join: Jo
     await anna.post("build", Post(text="ben is back"))
     assert [wrap.principal_id for wrap in hub.wraps if wrap.epoch == 2][-1] == PEOPLE["ben"]
     assert (await ben.open("build", messages(hub)[2])).text == "ben is back"
+
+
+async def test_who_comes_and_speaks_before_anybody_handed_over_the_key_opens_an_epoch(join: Join) -> None:
+    hub = LyingHub(encrypted=True, members=("anna",))
+    anna, ben = join(hub, "anna"), join(hub, "ben")
+    await anna.post("build", Post(text="before ben"))
+    hub.members.append("ben")
+    await ben.post("build", Post(text="here I am"))
+    before, after = messages(hub)
+    assert (await anna.open("build", after)).text == "here I am"
+    assert (await ben.open("build", before)).text == ""
+
+
+@pytest.mark.parametrize("code", ["stale_epoch", "epoch_incomplete"])
+async def test_who_is_too_slow_with_a_new_epoch_reads_again(join: Join, code: str) -> None:
+    hub = LyingHub(encrypted=True)
+    anna, ben = join(hub, "anna"), join(hub, "ben")
+    await ben.meet()
+
+    def refuse_once(method: str, path: str) -> None:
+        if method == "POST" and path.endswith("/epochs"):
+            hub.before = lambda method, path: None
+            raise Refused(409, code)
+
+    hub.before = refuse_once
+    await anna.post("build", Post(text="in the end"))
+    assert (await ben.open("build", messages(hub)[0])).text == "in the end"
+
+
+async def test_a_key_that_is_vouched_for_later_is_given_the_epochs_key_at_the_next_post(join: Join) -> None:
+    hub = LyingHub(encrypted=True)
+    anna, ben = join(hub, "anna"), join(hub, "ben")
+    await ben.meet()
+    await anna.post("build", Post(text="one"))
+    phone = join(hub, "ben", computer="phone")
+    key = (await phone.meet()).keys.member_key_id
+    await anna.post("build", Post(text="two"))
+    assert key not in {wrap.member_key for wrap in hub.wraps}
+    await ben.vouch(key)
+    await anna.post("build", Post(text="three"))
+    assert (await phone.open("build", messages(hub)[2])).text == "three"
+    assert len(hub.epochs) == 1
 
 
 async def test_a_post_with_an_epoch_that_ended_meanwhile_is_sealed_anew(join: Join) -> None:

@@ -219,3 +219,34 @@ def test_the_chinese_page_has_no_english_left_in_a_channel(hub: Hub, device: Dev
         page.goto(f"{hub.url}/#/channel/zhong{tab}")
         text = page.locator("main").inner_text()
         assert not {word for word in ("Status", "Leases", "Members", "Threads", "Talk") if word in text}
+
+
+def test_two_browsers_share_an_encrypted_channel(hub: Hub, device: Devices, tmp_path: Path) -> None:
+    """What one seals the other opens and checks; who came later is given the key; the hub's own files never hold
+    the text."""
+    made = hub.owner.post("/v1/channels", {"name": "vault", "encrypted": True})
+    assert made.ok
+    desk, phone = device("channel/vault", kind=DESK), device("channel/vault", kind=PHONE)
+    for page in (desk, phone):
+        page.goto(f"{hub.url}/#/channel/vault?tab=members")
+        page.get_by_role("button", name="Join").click()
+        expect(page.get_by_role("button", name="Leave")).to_be_visible()
+        page.goto(f"{hub.url}/#/channel/vault")
+    say(phone, "the first word from the phone")
+    expect(phone.locator(".message", has_text="the first word from the phone")).to_have_count(1)
+    said = "the plan is hidden in plain sight"
+    say(desk, said)
+    for page in (desk, phone):
+        message = page.locator(".message", has_text=said)
+        expect(message).to_have_count(1)
+        expect(message).to_contain_text("signature checked")
+    desk.locator(".message", has_text=said).get_by_role("button", name="Edit").click()
+    desk.get_by_role("dialog").get_by_label("Text").fill("the plan has changed, quietly")
+    desk.get_by_role("button", name="Save").click()
+    expect(phone.locator(".message", has_text="the plan has changed, quietly")).to_contain_text("edited")
+    told = hub.owner.get("/v1/channels/vault/messages").body
+    assert all("text" not in message and message["sealed"] for message in told["messages"])
+    written = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    for words in (said, "the plan has changed", "the first word from the phone"):
+        assert words.encode() not in written
+    assert b"vault" in written

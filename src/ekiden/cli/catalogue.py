@@ -34,6 +34,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Talk": {
         "channels": Entry("channels", "list and make channels, join them, say who is in them"),
         "post": Entry("post", "say something in a channel"),
+        "edit": Entry("edit", "change what a message of yours says, or take it back"),
         "read": Entry("read", "read a channel, a thread, a message or an attachment"),
         "threads": Entry("threads", "list threads; mark one as done"),
         "mentions": Entry("mentions", "what waits for you in channels"),

@@ -46,7 +46,7 @@ def write(client: PlainClient, options: argparse.Namespace) -> int:
     if options.json:
         Screen().data({"file": str(options.out), "pages": len(pages), "bytes": len(data)})
     else:
-        Screen().say(f"{len(pages)} pages, {len(data)} bytes in {line_of(str(options.out))}")
+        Screen().say(f"{len(data)} bytes in {line_of(str(options.out))}")
     return 0
 
 

@@ -23,6 +23,8 @@ from ekiden.client.requests import path_of
 from ekiden.kernel.errors import Invalid, NotFound
 from ekiden.relay.wire_state import Tainted
 
+_ALWAYS = "1970-01-01T00:00:00Z"
+
 
 def show(client: PlainClient, screen: Screen, *, everything: bool, as_json: bool) -> int:
     """Prints the keys that are valid, or all."""
@@ -90,11 +92,12 @@ def revoke(client: PlainClient, screen: Screen, name: str, *, since: str, as_jso
         else:
             screen.say(f"{line_of(key.name)} may no longer come in.")
         return 0
-    ended = client.post(f"{path}/revoke", RevokeKey("" if since == "always" else since), type=KeyDistrusted)
+    ended = client.post(f"{path}/revoke", RevokeKey(_ALWAYS if since == "always" else since), type=KeyDistrusted)
     if as_json:
         screen.data(ended)
         return 0
-    screen.say(f"{line_of(key.name)} may no longer come in, and what it wrote since {line_of(since)} is marked:")
+    marked = "all that it wrote" if since == "always" else f"what it wrote since {line_of(since)}"
+    screen.say(f"{line_of(key.name)} may no longer come in, and {marked} is marked:")
     for raw in ended.tainted:
         tainted = msgspec.json.decode(raw, type=Tainted)
         screen.say(

@@ -11,6 +11,7 @@ from ekiden.cli.speaking import message_named
 from ekiden.cli.talk_places import channel_path
 from ekiden.client.member import Member, Opened
 from ekiden.client.own_files import write_own
+from ekiden.client.stream import Reconnect
 from ekiden.kernel.errors import Invalid, NotFound
 from ekiden.relay.wire import Message, Messages
 
@@ -34,6 +35,8 @@ async def show(member: Member, screen: Screen, options: argparse.Namespace) -> i
         limit=options.limit,
     )
     await print_all(member, screen, channel, page.messages, as_json=options.json)
+    if options.follow:
+        return await follow(member, screen, channel, page.cursor, as_json=options.json)
     if options.json:
         return 0
     if page.missing:
@@ -45,6 +48,25 @@ async def show(member: Member, screen: Screen, options: argparse.Namespace) -> i
         said = f"{left} more are unread. " if left > 0 else ""
         number = page.messages[-1].number
         screen.say(screen.style(f"{said}Took note? ekiden ack {line_of(channel)} --upto {number}", "dim"))
+    return 0
+
+
+_SPOKEN = frozenset({"message.posted", "message.edited", "message.deleted"})
+
+
+async def follow(member: Member, screen: Screen, channel: str, cursor: str, *, as_json: bool) -> int:
+    """Prints what is said after a cursor, as it comes. What was missed is said."""
+    place = await member.channel(channel)
+    async with member.client.stream(place.resource, cursor, reconnect=Reconnect()) as stream:
+        async for frame in stream:
+            if frame.kind in _SPOKEN:
+                await print_all(member, screen, channel, (frame.read(Message),), as_json=as_json)
+            elif frame.kind in ("stream.gap", "stream.reset") and not as_json:
+                screen.say(screen.style("Something was missed here: read the channel again.", "yellow"))
+            elif frame.kind == "stream.end":
+                screen.say(
+                    screen.style(f"The hub has ended this: {line_of(bytes(frame.body).decode())}", "yellow")
+                )
     return 0
 
 

@@ -47,5 +47,5 @@ async def message_named(member: Member, channel: str, name: str) -> str:
     number = number_of(name)
     if number is None:
         return name
-    page = await member.client.get(channel_path(channel, "/messages"), type=Messages, after=number - 1, limit=1)
+    page = await member.client.get(channel_path(channel, "/messages"), type=Messages, before=number + 1, limit=1)
     return the_message(page, channel, number)

@@ -20,7 +20,7 @@ def message_id_of(client: PlainClient, channel: str, name: str) -> str:
     number = number_of(name)
     if number is None:
         return name
-    page = client.get(channel_path(channel, "/messages"), type=Messages, after=number - 1, limit=1)
+    page = client.get(channel_path(channel, "/messages"), type=Messages, before=number + 1, limit=1)
     return the_message(page, channel, number)
 
 

@@ -39,6 +39,7 @@ class _Known:
     keys: dict[int, bytes] = field(default_factory=dict[int, bytes])
     now: EpochKey | None = None
     members: int = -1
+    directory: int = -1
     looked_at: float = 0.0
 
 
@@ -70,7 +71,10 @@ class ChannelKeys:
         """
         known = self._known.setdefault(channel.channel_id, _Known())
         fresh = time.monotonic() - known.looked_at < MEMBER_LOOKS_AGAIN_S
-        unchanged = known.now is not None and channel.epoch == known.now.epoch and channel.members == known.members
+        seen = (channel.members, self._pins.directory.position)
+        unchanged = (
+            known.now is not None and channel.epoch == known.now.epoch and seen == (known.members, known.directory)
+        )
         if known.now is not None and unchanged and fresh and not channel.epoch_stale and not anew:
             return known.now
         for _ in range(CLIENT_TRIES_MAX):
@@ -79,10 +83,13 @@ class ChannelKeys:
             try:
                 known.now = await self._current(channel.channel_id, known, page, members)
             except EkidenError as error:
-                if error.code != "stale_epoch":
+                # Somebody else was faster, or somebody came while this was made.
+                if not {"stale_epoch", "epoch_incomplete"} & {error.code, error.details.get("code")}:
                     raise
+                await self._read_directory()
                 continue
-            known.members, known.looked_at = channel.members, time.monotonic()
+            known.members, known.directory = seen
+            known.looked_at = time.monotonic()
             self._pins.save()
             return known.now
         raise SealBroken("The channel's key changes all the time.", hint="Try again.")

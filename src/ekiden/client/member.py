@@ -51,7 +51,7 @@ class Member(Reader):
         again = self._built.get(message_id)
         if again is not None:
             return await self.client.post(path, again, type=Posted)
-        place = await self.channel(channel)
+        place = await self.place(channel)
         wanted = replace(post, message_id=message_id)
         try:
             return await self._post_once(path, place, wanted)
@@ -92,7 +92,7 @@ class Member(Reader):
     async def edit(self, channel: str, message_id: str, edit: Edit) -> Posted:
         """Replaces the text of an own message, signed; what else it said stays."""
         here = await self.meet()
-        place = await self.channel(channel)
+        place = await self.place(channel)
         path = path_of("/v1/channels/{channel}/messages/{message}", channel=channel, message=message_id)
         before = await self.client.get(path, type=Message)
         names = (*edit.mentions, *mentions_in(edit.text)) if place.encrypted else edit.mentions
@@ -124,7 +124,7 @@ class Member(Reader):
     async def set_status(self, channel: str, key: str, wanted: SetStatus) -> Status:
         """Sets a value, signed; sealed in an encrypted channel."""
         here = await self.meet()
-        place = await self.channel(channel)
+        place = await self.place(channel)
         for anew in (False, True):
             body = wanted
             if place.encrypted:
@@ -146,7 +146,7 @@ class Member(Reader):
     async def clear_status(self, channel: str, key: str, wanted: ClearStatus) -> Status:
         """Takes a value away, signed."""
         here = await self.meet()
-        place = await self.channel(channel)
+        place = await self.place(channel)
         where = f"{place.channel_id} status"
         link = here.links.next(where, now())
         stated = statements.status_clear(
@@ -171,7 +171,7 @@ class Member(Reader):
 
     async def _lease(self, channel: str, name: str, lease_s: int, fence: int, note: str) -> Signature:
         here = await self.meet()
-        place = await self.channel(channel)
+        place = await self.place(channel)
         link = Link(here.keys.member_key_id, now())
         stated = statements.lease(
             team=here.me.team_id,
@@ -188,7 +188,7 @@ class Member(Reader):
     async def attach(self, channel: str, name: str, data: bytes, media_type: str) -> Attachment:
         """Puts bytes where a message can name them, sealed in an encrypted channel. The answer goes into the
         post."""
-        place = await self.channel(channel)
+        place = await self.place(channel)
         stored, kept_as, key = data, media_type, ""
         if place.encrypted:
             here = await self.meet()
@@ -213,7 +213,7 @@ class Member(Reader):
         anew: bool = False,
     ) -> Sealed:
         here = await self.meet()
-        channel = await self.channel(channel.channel_id, anew=True)
+        channel = await self.place(channel.channel_id, anew=True)
         await self._read_directory(here.pins)
         current = await here.channel_keys.to_post(channel, anew=anew)
         self._notices += current.notices

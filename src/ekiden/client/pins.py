@@ -5,6 +5,7 @@ contact; from then on a change is refused until a person says otherwise (`ekiden
 directory and of epochs keeps a hub from showing an older or another past.
 """
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,6 +33,12 @@ class EpochWentBack(Conflict):
     code = "epoch_went_back"
 
 
+class ChannelChanged(Conflict):
+    """A channel that was encrypted is said not to be, or another stands under its name."""
+
+    code = "channel_changed"
+
+
 class _KeptKey(msgspec.Struct, frozen=True, omit_defaults=True):
     principal: str
     sign: str
@@ -55,6 +62,8 @@ class _Kept(msgspec.Struct, omit_defaults=True):
     """By principal and member key id."""
     epochs: dict[str, tuple[int, str]] = msgspec.field(default_factory=dict[str, tuple[int, str]])
     """By channel id: the newest epoch that was seen, and the digest of its statement."""
+    channels: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    """Encrypted channels that were met: name to id. Neither ever changes."""
     invites: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     """By invite id: the secret of invites that were made here."""
 
@@ -110,10 +119,10 @@ class Pins:
             )
 
     def accept_hub(self, shown: str) -> None:
-        """Pins another key of the hub on a person's word. What was known of its directory is read anew; whom the
-        person trusts stays."""
+        """Pins another key of the hub on a person's word. What was known of its directory and epochs is read anew;
+        whom the person trusts, and which channels are encrypted, stays."""
         keys.read(shown, KEY_BYTES)
-        self._kept = _Kept(hub_key=shown, trust=self._kept.trust, invites=self._kept.invites)
+        self._kept = msgspec.structs.replace(self._kept, hub_key=shown, position=0, head="", keys={}, epochs={})
         self._changed = True
         self._restore()
 
@@ -214,6 +223,25 @@ class Pins:
             self._kept.epochs[channel_id] = (epoch, digest)
             self._changed = True
 
+    def see_channel(self, name: str, channel_id: str, *, encrypted: bool) -> None:
+        """Notes an encrypted channel. A hub that shows it as a plain one wants to read what is said there.
+
+        Raises:
+            ChannelChanged: if it was encrypted, or had another id under this name.
+        """
+        pinned = self._kept.channels.get(name)
+        if encrypted and pinned is None:
+            self._kept.channels[name] = channel_id
+            self._changed = True
+        elif (encrypted and pinned != channel_id) or (
+            not encrypted and (pinned is not None or channel_id in self._kept.channels.values())
+        ):
+            raise ChannelChanged(
+                f"The hub shows another channel as {name} than the encrypted one that was met before.",
+                hint="Nothing was sent. Ask who runs the hub.",
+                channel_id=channel_id,
+            )
+
     def _invited(self, key: MemberKey) -> bool:
         secret = self._kept.invites.get(key.invite, "") if key.invite else ""
         return bool(secret) and invites.proven(
@@ -252,10 +280,11 @@ def pinned_hub_keys(home: Path, team: str) -> set[str]:
 def not_trusted(key: MemberKey) -> KeyNotTrusted:
     """That a member has shown another key than the one that is pinned."""
     name = key.name or key.principal_id
+    typed = shlex.quote(name)
     return KeyNotTrusted(
         f"{name} has a member key that is not trusted here, and no other: {key.public.fingerprint}.",
-        hint=f"Compare it with {name} by voice or in person (`ekiden trust {name}` shows a code for both sides),"
-        f" then: ekiden trust {name} --accept {key.public.member_key_id}",
+        hint=f"Compare it with {name} by voice or in person (`ekiden trust {typed}` shows a code for both sides),"
+        f" then: ekiden trust {typed} --accept {key.public.member_key_id}",
         principal_id=key.principal_id,
         member_key=key.public.member_key_id,
         why="changed",

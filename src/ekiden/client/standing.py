@@ -18,7 +18,7 @@ from ekiden.client.channel_keys import ChannelKeys
 from ekiden.client.client import Client
 from ekiden.client.identity import member_folder, own_identity
 from ekiden.client.links import Links
-from ekiden.client.pins import Pins
+from ekiden.client.pins import ChannelChanged, Pins
 from ekiden.client.requests import path_of
 from ekiden.crypto import directory
 from ekiden.crypto.chain import HubKey
@@ -213,6 +213,21 @@ class Standing:
             for known_as in {name, held.channel_id}:
                 keep(self._channels, known_as, held, MEMBER_CHANNELS_KEPT_MAX)
         return held
+
+    async def place(self, name: str, *, anew: bool = False) -> Channel:
+        """A channel to say something in: as `channel`, held against what was met before.
+
+        Raises:
+            ChannelChanged: if the hub shows another one, or a plain one where an encrypted was.
+        """
+        here = await self.meet()
+        found = await self.channel(name, anew=anew)
+        if name.casefold() not in (found.name, found.channel_id):
+            raise ChannelChanged(
+                f"The hub shows {found.name} where {name} was asked for.", hint="Nothing was sent."
+            )
+        here.pins.see_channel(found.name, found.channel_id, encrypted=found.encrypted)
+        return found
 
 
 def now() -> str:

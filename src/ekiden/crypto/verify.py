@@ -207,7 +207,8 @@ class _Check:
                 key = self._known.get(message.signature.signer)
                 if key is None or key.principal_id != message.sender_id:
                     self.error("wrong_sender", where, "The deleted message was not signed by its sender.")
-                self._note_link(where, message.signature, digest, mark)
+                # Its countersignature may be of the deletion, so where it stood before is not known.
+                self._note_link(where, message.signature, digest, None)
         elif message.signature is None and not message.deleted:
             severity = Severity.ERROR if first.channel.signed else Severity.WARNING
             self.add(

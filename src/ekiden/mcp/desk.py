@@ -7,7 +7,8 @@ have an agent's keys, it is the plain voice, which says so where a channel is en
 import hashlib
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 
@@ -15,7 +16,7 @@ from ekiden.client.client import Client
 from ekiden.client.requests import path_of
 from ekiden.kernel.errors import EkidenError, Invalid
 from ekiden.relay.wire import Attachment, Edit, Message, Messages, Post, Posted
-from ekiden.relay.wire_state import AttachmentBytes, ClearStatus, SetStatus, Status
+from ekiden.relay.wire_state import AttachmentBytes, ClearStatus, Lease, ReleaseLease, SetStatus, Status, TakeLease
 
 HOW_TO_JOIN = (
     "Join by stdio instead: `ekiden mcp install` on the agent's computer gives the agent keys of its own."
@@ -25,13 +26,72 @@ SEALED = "sealed, and this connection has no keys to it"
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a message or a status says, and our words on its signature. `note` says why there is no text."""
+    """What the plain voice could make of it: nothing of signatures."""
 
     text: str
     proof: str = ""
     title: str = ""
     attachments: tuple[Attachment, ...] = ()
     note: str = ""
+
+
+class Said(Protocol):
+    """What a message or a status says, and what is known of who said it. `note` says why there is no text."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def proof(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def attachments(self) -> tuple[Attachment, ...]: ...
+    @property
+    def note(self) -> str: ...
+
+
+class Voice(Protocol):
+    """Says and reads in the name of the agent: the plain voice, or a member with keys (`ekiden.client.member`)."""
+
+    async def post(self, channel: str, post: Post) -> Posted:
+        """Sends a message under its own id, so that sending it again does nothing more."""
+        ...
+
+    async def edit(self, channel: str, message_id: str, edit: Edit) -> Posted:
+        """Replaces a message's text."""
+        ...
+
+    async def set_status(self, channel: str, key: str, wanted: SetStatus) -> Status:
+        """Sets one value."""
+        ...
+
+    async def clear_status(self, channel: str, key: str, wanted: ClearStatus) -> Status:
+        """Takes a value away."""
+        ...
+
+    async def take_lease(self, channel: str, name: str, wanted: TakeLease) -> Lease:
+        """Takes or renews a lock."""
+        ...
+
+    async def release_lease(self, channel: str, name: str, fence: int) -> Lease:
+        """Lets a lock go."""
+        ...
+
+    async def attach(self, channel: str, name: str, data: bytes, media_type: str) -> Attachment:
+        """Puts the bytes where a message can name them."""
+        ...
+
+    async def detach(self, channel: str, sha256: str, message: Message | None) -> AttachmentBytes:
+        """The bytes of an attachment. `message` is one that names it, where that is known."""
+        ...
+
+    async def open(self, channel: str, message: Message) -> Said:
+        """What a message says."""
+        ...
+
+    async def open_status(self, channel: str, status: Status) -> Said:
+        """What a status says, as JSON text."""
+        ...
 
 
 class PlainVoice:
@@ -60,6 +120,15 @@ class PlainVoice:
     async def clear_status(self, channel: str, key: str, wanted: ClearStatus) -> Status:
         """Takes a value away."""
         return await self.client.delete(status_path(channel, key), wanted, type=Status)
+
+    async def take_lease(self, channel: str, name: str, wanted: TakeLease) -> Lease:
+        """Takes or renews a lock."""
+        with _explained():
+            return await self.client.put(lease_path(channel, name), wanted, type=Lease, repeatable=False)
+
+    async def release_lease(self, channel: str, name: str, fence: int) -> Lease:
+        """Lets a lock go."""
+        return await self.client.delete(lease_path(channel, name), ReleaseLease(fence), type=Lease)
 
     async def attach(self, channel: str, name: str, data: bytes, media_type: str) -> Attachment:
         """Puts the bytes where a message can name them."""
@@ -90,16 +159,14 @@ class PlainVoice:
         return Opened(msgspec.json.encode(status.value).decode())
 
 
-Voice = PlainVoice
-"""What a tool says things with: this, or something that keeps to the same methods and has keys."""
-
-
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Where one agent sits: its client of the door and its voice."""
+    """Where one agent sits: its client of the door and its voice; and which mentions its answers have shown since
+    that was last told."""
 
     client: Client
     voice: Voice
+    shown: list[str] = field(default_factory=list[str])
 
 
 def channel_path(channel: str) -> str:
@@ -115,6 +182,11 @@ def message_path(channel: str, message_id: str) -> str:
 def status_path(channel: str, key: str) -> str:
     """Where a status value is."""
     return path_of("/v1/channels/{channel}/status/{key}", channel=channel, key=key)
+
+
+def lease_path(channel: str, name: str) -> str:
+    """Where a lock is."""
+    return path_of("/v1/channels/{channel}/leases/{name}", channel=channel, name=name)
 
 
 async def message_id_of(desk: Desk, channel: str, named: str) -> str:
@@ -140,6 +212,6 @@ def _explained() -> Generator[None]:
     try:
         yield
     except EkidenError as error:
-        if error.details.get("code") == "encrypted" or error.code == "encrypted":
+        if error.code == "not_sealed" or error.details.get("encrypted"):
             error.hint = HOW_TO_JOIN
         raise

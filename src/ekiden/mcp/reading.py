@@ -7,7 +7,7 @@ from ekiden.kernel.errors import EkidenError, Invalid
 from ekiden.kernel.limits import MCP_PAGE_ROWS_MAX, MCP_WAIT_S_DEFAULT, MCP_WAIT_S_MAX
 from ekiden.mcp.arguments import InboxArguments, ReadArguments, SearchArguments, WaitArguments
 from ekiden.mcp.budget import Block, Shown, fitted, room_of, shown_of
-from ekiden.mcp.desk import Desk, Opened, channel_path, message_id_of, message_path
+from ekiden.mcp.desk import Desk, Opened, Said, channel_path, message_id_of, message_path
 from ekiden.mcp.envelope import counted, envelope_of, plain, shown_name
 from ekiden.relay.wire import (
     Asks,
@@ -68,6 +68,7 @@ async def inbox_text(desk: Desk, found: Mentions, after: str, room: int) -> str:
     while True:
         shown = min(shown_of(head, blocks, tail, room).blocks, len(found.mentions))
         if not shown or shown in leads:
+            desk.shown.extend(hit.message.message_id for hit in found.mentions[:shown])
             return fitted(head, blocks, tail, room)
         page = await desk.client.get("/v1/mentions", type=Mentions, limit=shown, after=after)
         leads[shown] = page.next
@@ -109,6 +110,8 @@ async def message_block(
     for attachment in opened.attachments:
         name = plain(attachment.name).replace("\n", " ")[:80]
         extra.append(f'attachment "{name}" {attachment.size} bytes {attachment.sha256}')
+    if opened.proof == "bad signature":
+        extra.append("do NOT believe it")
     if not opened.text and not opened.note and message.state is MessageState.KEPT:
         extra.append("no text")
     envelope = envelope_of(message, channel, proof=opened.proof, notes=tuple(extra))
@@ -123,7 +126,7 @@ async def message_block(
     return Block(envelope.head, opened.text, start, more, most)
 
 
-async def opened_message(desk: Desk, channel: str, message: Message) -> Opened:
+async def opened_message(desk: Desk, channel: str, message: Message) -> Said:
     """What a message says; where it cannot be opened, why."""
     try:
         return await desk.voice.open(channel, message)

@@ -4,6 +4,8 @@ The file lies under the data folder, one for each agent by name, for its owner o
 after it was not there: it may have come back at another port.
 """
 
+import asyncio
+import contextlib
 import os
 import re
 import stat
@@ -14,9 +16,13 @@ from typing import Any
 import msgspec
 
 from ekiden.client.client import Client
+from ekiden.client.member import Member
 from ekiden.kernel.errors import EkidenError, Invalid, Unauthenticated, Unavailable
+from ekiden.kernel.limits import ACK_MESSAGES_MAX
 from ekiden.mcp.desk import Desk, PlainVoice
-from ekiden.mcp.tools import call, refusal_text
+from ekiden.mcp.envelope import plain
+from ekiden.mcp.tools import call, refusal_text, room_for, within
+from ekiden.relay.wire import Surfaced
 
 AGENTS_FOLDER = "agents"
 _LOOK_AGAIN_AFTER = (Unavailable.code, Unauthenticated.code)
@@ -82,39 +88,68 @@ def write_seat(path: Path, seat: SeatFile) -> None:
 class Seat:
     """Calls tools in the name of one agent. `find` says at which url and with which key, each time it is asked.
 
-    `find` may raise what keeps the agent from speaking: then each call is answered with that.
+    `find` may raise what keeps the agent from speaking: then each call is answered with that. What the agent says
+    is signed, and sealed where a channel is encrypted, with keys that lie under `home`; `label` is how others see
+    this program. That the agent calls again shows that its model has got the mentions of the answer before.
     """
 
-    def __init__(self, find: Callable[[], tuple[str, str]]) -> None:
+    def __init__(self, find: Callable[[], tuple[str, str]], home: Path, *, label: str = "") -> None:
         self._find = find
+        self._home = home
+        self._label = label
+        self._place: tuple[str, str] = ("", "")
+        self._member: Member | None = None
         self._desk: Desk | None = None
         self._look_again = False
+        self._sitting_down = asyncio.Lock()
+        self._telling: set[asyncio.Task[None]] = set()
 
     async def call_tool(self, name: str, given: dict[str, Any]) -> tuple[str, bool]:
         """One call of a tool: the text, and whether it is an error."""
         try:
-            desk = self._at_desk()
+            async with self._sitting_down:
+                desk = await self._at_desk()
         except EkidenError as error:
-            return refusal_text(error), True
+            return within(refusal_text(error), room_for(given)), True
+        self._tell_surfaced(desk)
         answer = await call(desk, name, given)
         self._look_again = answer.code in _LOOK_AGAIN_AFTER
-        return answer.text, answer.is_error
+        notices = self._member.take_notices() if self._member is not None else ()
+        if not notices:
+            return answer.text, answer.is_error
+        room = room_for(given)
+        note = within(f"Note: {plain(' '.join(notices))}", room // 2)
+        return f"{within(answer.text, room - len(note) - 1)}\n{note}", answer.is_error
 
     async def close(self) -> None:
-        """Closes its connections."""
-        if self._desk is not None:
-            await self._desk.client.close()
+        """Closes its connections, and keeps what was learned of others."""
+        if self._telling:
+            await asyncio.gather(*self._telling)
+        if self._member is not None:
+            await self._member.close()
+            await self._member.client.close()
+            self._member = self._desk = None
 
-    def _at_desk(self) -> Desk:
-        if self._desk is None or self._look_again:
-            url, key = self._find()
-            held = self._desk.client if self._desk is not None else None
-            if held is None or held.url != url.rstrip("/"):
-                # What runs on the old one may end there: its connections close with it.
-                client = Client(url, key)
-                self._desk = Desk(client, PlainVoice(client))
-            else:
-                held.key = key
-            self._look_again = False
-        assert self._desk is not None
+    async def _at_desk(self) -> Desk:
+        if self._desk is not None and not self._look_again:
+            return self._desk
+        place = await asyncio.to_thread(self._find)
+        if self._desk is None or place != self._place:
+            await self.close()
+            self._place, self._member = place, Member(Client(*place), self._home, label=self._label)
+            self._desk = Desk(self._member.client, PlainVoice(self._member.client))
+        self._look_again = False
         return self._desk
+
+    def _tell_surfaced(self, desk: Desk) -> None:
+        shown = tuple(dict.fromkeys(desk.shown))[:ACK_MESSAGES_MAX]
+        desk.shown.clear()
+        if shown:
+            task = asyncio.ensure_future(_surfaced(desk.client, Surfaced(shown)))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+
+
+async def _surfaced(client: Client, shown: Surfaced) -> None:
+    with contextlib.suppress(EkidenError):  # it is told for the sender's sake, and may be missing
+        await client.post("/v1/mentions/surfaced", shown, repeatable=True)

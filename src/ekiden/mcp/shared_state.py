@@ -2,7 +2,6 @@
 
 import msgspec
 
-from ekiden.client.requests import path_of
 from ekiden.kernel.errors import EkidenError, Invalid
 from ekiden.kernel.limits import MCP_LEASE_S_DEFAULT
 from ekiden.mcp.arguments import LeaseArguments, SetStatusArguments, StatusArguments
@@ -138,18 +137,17 @@ async def set_status(desk: Desk, given: SetStatusArguments) -> str:
 
 async def lease(desk: Desk, given: LeaseArguments) -> str:
     """Takes, renews or lets go of a lock."""
-    path = path_of("/v1/channels/{channel}/leases/{name}", channel=given.channel, name=given.name)
     seconds = MCP_LEASE_S_DEFAULT if given.seconds is None else given.seconds
     match given.do:
         case "take" | "renew":
             if given.do == "renew" and not given.fence:
                 raise Invalid("Renewing needs the fence of the lease.", hint="It stood in the answer to take.")
             wanted = TakeLease(seconds, given.fence, given.note)
-            held = await desk.client.put(path, wanted, type=Lease, repeatable=False)
+            held = await desk.voice.take_lease(given.channel, given.name, wanted)
             ticket = f"\nticket {held.ticket}" if held.ticket else ""
             return f"You hold {plain(given.name)} until {held.expires_at}, fence {held.fence}.{ticket}"
         case "release":
-            held = await desk.client.delete(path, {"fence": given.fence}, type=Lease)
+            await desk.voice.release_lease(given.channel, given.name, given.fence)
             return f"Released {plain(given.name)}."
         case _:
             raise Invalid(f"{given.do[:40]!r} is nothing that can be done.", hint="take, renew or release")

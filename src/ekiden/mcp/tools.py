@@ -78,7 +78,7 @@ class Answer:
 
 async def call(desk: Desk, name: str, given: dict[str, Any]) -> Answer:
     """Carries out the tool `name`. Never raises what Ekiden itself refuses with."""
-    room = _room(given)
+    room = room_for(given)
     try:
         found = TOOLS.get(name)
         if found is None:
@@ -130,7 +130,7 @@ def within(text: str, room: int) -> str:
     return text[:kept] + _CUT.format(len(text) - kept)
 
 
-def _room(given: dict[str, Any]) -> int:
+def room_for(given: dict[str, Any]) -> int:
     """The budget in characters, as far as it can be known before the arguments are looked at."""
     try:
         tokens = int(given.get("budget") or MCP_BUDGET_TOKENS_DEFAULT)

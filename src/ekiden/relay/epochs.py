@@ -1,8 +1,10 @@
 """Epochs of encrypted channels: who may open one, and that its key reaches every member.
 
-The hub never sees a key. It looks that an epoch follows the newest, that its key is wrapped to every member's
-key and to no other, and that what is said is signed; so a member that was forgotten shows before anything is
-sealed with it. When somebody leaves, or a member key ends, the epoch is stale: the next message needs a new one.
+The hub never sees a key. It looks that an epoch follows the newest, that its key is wrapped to every member that
+has a member key and to nobody else, and that what is said is signed; so a member that was forgotten shows before
+anything is sealed with it. To which of a member's keys it is wrapped is for who opens the epoch to say: a key that
+nobody vouches for is given nothing, whatever the hub thinks of it. When somebody leaves, or a member key ends, the
+epoch is stale: the next message needs a new one.
 """
 
 from collections.abc import Sequence
@@ -34,8 +36,8 @@ _NEWEST = 1 << 53
 
 
 class EpochIncomplete(Conflict):
-    """The epoch's key is not wrapped to exactly the members' keys. `details`: missing, extra (both lists of
-    [principal id, member key id]); names of the missing in `names`."""
+    """The epoch's key is wrapped to no key of some member, or to a key that is no live one of a member. `details`:
+    missing, extra (both lists of [principal id, member key id]); names of the missing in `names`."""
 
     code = "epoch_incomplete"
 
@@ -130,7 +132,7 @@ async def open_epoch(tx: Transaction, channel: Channel, body: NewEpoch, *, actor
     Raises:
         Forbidden, Invalid: see `signer_of`.
         StaleEpoch: if it does not follow the newest.
-        EpochIncomplete: if its key is not wrapped to exactly the live keys of all members.
+        EpochIncomplete: if a member that has live keys is given none, or a key that is nobody's here is.
     """
     epoch = body.epoch
     await signer_of(tx, channel, epoch.signer, actor)
@@ -138,11 +140,12 @@ async def open_epoch(tx: Transaction, channel: Channel, body: NewEpoch, *, actor
     names: dict[tuple[str, str], str] = {}
     for key in await keys_of_members(tx, channel.channel_id):
         names[(key.principal_id, key.public.member_key_id)] = key.name
-    missing = sorted(names.keys() - {*epoch.members})
+    given = {principal_id for principal_id, _ in epoch.members}
+    missing = sorted(pair for pair in names if pair[0] not in given)
     extra = sorted({*epoch.members} - names.keys())
     if missing or extra:
         raise EpochIncomplete(
-            "The epoch's key has to be wrapped to all members' keys, and to no others.",
+            "The epoch's key has to be wrapped to each member that has a key, and to nobody else.",
             hint="Read the members and the directory again.",
             missing=missing,
             extra=extra,

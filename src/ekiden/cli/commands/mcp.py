@@ -44,7 +44,7 @@ async def _serve(options: argparse.Namespace) -> int:
         from ekiden.mcp.seat import Seat
 
         home, name = home_of(options), options.agent or "agent"
-        seat = Seat(lambda: find_seat(home, name))
+        seat = Seat(lambda: find_seat(home, name), home, label=f"{name} (tools)")
         return stdio.Ready(seat.call_tool, seat.close)
 
     await stdio.serve(make)

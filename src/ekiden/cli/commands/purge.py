@@ -8,8 +8,12 @@ examples:
 """
 
 import argparse
+from typing import TYPE_CHECKING
 
 from ekiden.cli.place import add_door_options, door
+
+if TYPE_CHECKING:
+    from ekiden.relay.wire_state import Purged
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
@@ -23,36 +27,41 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Purges, or lists the notes."""
-    from typing import Any
-
-    from ekiden.cli.screen import Screen, line_of
+    from ekiden.cli.screen import Screen
     from ekiden.cli.talk_places import channel_path
     from ekiden.kernel.errors import Invalid
-    from ekiden.relay.wire_state import Purge, Purged
+    from ekiden.relay.wire_state import Purge, Purges
 
     screen = Screen()
     with door(options) as client:
         if not (options.before_number or options.before):
-            notes: Any = client.get(channel_path(options.channel, "/purges"))
-            if options.json:
-                screen.data(notes)
-                return 0
-            for note in notes.get("purges", ()):
-                screen.say(
-                    f"#{note.get('first')} to #{note.get('last')}  {note.get('messages')} messages"
-                    f"  {line_of(str(note.get('at')))}  by {line_of(str(note.get('by')))}"
-                )
-            if not notes.get("purges"):
+            notes = client.get(channel_path(options.channel, "/purges"), type=Purges).purges
+            if not notes and not options.json:
                 screen.say("Nothing was purged.")
+            for note in notes:
+                if options.json:
+                    screen.data(note)
+                else:
+                    screen.say(_line(note))
             return 0
         if not options.yes:
             raise Invalid("This cannot be undone.", hint="Say it again with --yes.")
         body = Purge(options.before_number, options.before)
-        purged = client.post(channel_path(options.channel, "/purge"), body, type=Purged)
-    if options.json:
-        screen.data(purged)
-    elif purged.messages:
-        screen.say(f"#{purged.first} to #{purged.last} are gone: {purged.messages} messages.")
-    else:
-        screen.say("There was nothing to purge.")
-    return 0
+        while True:
+            # Each piece has a note of its own; a large purge takes several requests.
+            done = client.post(channel_path(options.channel, "/purge"), body, type=Purges)
+            for note in done.purges:
+                if options.json:
+                    screen.data(note)
+                else:
+                    screen.say(_line(note))
+            if not done.left or not done.purges:
+                return 0
+
+
+def _line(note: "Purged") -> str:
+    """A note of a purge."""
+    from ekiden.cli.screen import line_of
+
+    count = f"{note.messages} message{'s' * (note.messages != 1)}"
+    return f"#{note.first} to #{note.last} are gone: {count}, {line_of(note.at)}, by {line_of(note.by)}"

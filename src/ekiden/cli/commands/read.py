@@ -8,6 +8,7 @@ examples:
   ekiden read build 12                     one message
   ekiden read build 12 --attachment report.pdf --out report.pdf
   ekiden read build --thread 12
+  ekiden read build --follow               and what comes, until Ctrl-C
 """
 
 import argparse
@@ -26,6 +27,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--after", default="", metavar="N", help="only what is newer than this number")
     parser.add_argument("--before", default="", metavar="N", help="only what is older than this number")
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="how many (default 20)")
+    parser.add_argument("--follow", action="store_true", help="go on with what comes, until Ctrl-C")
     parser.add_argument("--attachment", default="", metavar="NAME", help="of one message: name or hash of a file")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where the attachment goes")
     add_door_options(parser)

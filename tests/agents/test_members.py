@@ -1,0 +1,81 @@
+"""The stdio server with a real hub behind it: signed, sealed, and still there when the hub comes back."""
+
+import asyncio
+import json
+
+import pytest
+
+from agents.team import EKIDEN, Team, text_of
+
+pytestmark = pytest.mark.anyio
+ERAS = ["legacy", "auto"]
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_the_official_client_calls_tools_and_what_is_said_is_signed(team: Team, mode: str) -> None:
+    await team.channel()
+    ann, bob = await team.agent("ann"), await team.agent("bob")
+    async with ann.over_stdio(mode) as at_ann, bob.over_stdio(mode) as at_bob:
+        said = text_of(await at_ann.call_tool("post", {"channel": "ops", "text": "@bob are you there?"}))
+        assert said.startswith("Posted #1 ")
+        inbox = text_of(await at_bob.call_tool("inbox", {}))
+        assert "from agent ann, " in inbox
+        refused = await at_bob.call_tool("read", {"channel": "nowhere"})
+        assert refused.is_error
+        # It goes on: so its model has got what the inbox said.
+        await at_bob.call_tool("read", {"channel": "ops"})
+        told = ""
+        for _ in range(100):
+            told = text_of(await at_ann.call_tool("receipts", {"channel": "ops", "message": "#1"}))
+            if "surfaced" in told:
+                break
+        assert "@bob: surfaced" in told
+
+
+async def test_the_server_outlives_its_hub(team: Team) -> None:
+    """While the hub is away each call says so; when it is back the next one works, and nothing was said twice."""
+    await team.channel()
+    ann = await team.agent("ann")
+    async with ann.over_stdio("legacy") as client:
+        assert "Posted #1" in text_of(await client.call_tool("post", {"channel": "ops", "text": "one"}))
+        await team.down()
+        away = await client.call_tool("post", {"channel": "ops", "text": "two"})
+        assert away.is_error
+        assert text_of(away).startswith("unavailable: ")
+        again = text_of(away).partition('id="')[2].partition('"')[0]
+        await team.up()
+        for _ in range(2):
+            repeated = await client.call_tool("post", {"channel": "ops", "text": "two", "id": again})
+            assert text_of(repeated).startswith("Posted #2 ")
+        assert text_of(await client.call_tool("read", {"channel": "ops"})).count("| two") == 1
+
+
+async def test_a_call_that_is_cancelled_ends_and_others_go_on(team: Team) -> None:
+    await team.channel()
+    ann = await team.agent("ann")
+    process = await asyncio.create_subprocess_exec(
+        EKIDEN, "mcp", "--home", str(team.home),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        env={"EKIDEN_URL": team.url, "EKIDEN_KEY": ann.key, "PYTHONWARNINGS": "error"},
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def say(**message: object) -> None:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    handshake = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    say(id=1, method="initialize", params=handshake)
+    say(id=2, method="tools/call", params={"name": "wait", "arguments": {"seconds": 50}})
+    say(id=3, method="tools/call", params={"name": "channels", "arguments": {}})
+    heard = [json.loads(await process.stdout.readline())["id"] for _ in range(2)]
+    assert heard == [1, 3]
+    say(method="notifications/cancelled", params={"requestId": 2})
+    say(id=4, method="ping")
+    assert json.loads(await process.stdout.readline())["id"] == 4
+    # The id is free again: the call is really over.
+    say(id=2, method="ping")
+    assert json.loads(await process.stdout.readline()) == {"jsonrpc": "2.0", "id": 2, "result": {}}
+    process.stdin.close()
+    assert await process.wait() == 0
