@@ -13,7 +13,7 @@ from ekiden.access.rights import allows
 from ekiden.kernel.ids import Prefix, derived_id, new_id
 from ekiden.log.open import open_log
 from ekiden.log.port import Actor, Event, Log, Reading, Transaction
-from ekiden.log.queries import room_queries
+from ekiden.log.queries import joined, load_queries, room_queries
 from ekiden.relay import attachments, channels, messages, receiving, views
 from ekiden.relay.keeping import Caller
 from ekiden.relay.port import Known, Notice, Ports
@@ -45,6 +45,22 @@ from ekiden.testing.clock import StillClock
 TEAM = "tem_00000000000000000001"
 ALL = {"*": ["read", "admin"]}
 AGENT = {"channel:*": ["read", "post", "ack", "mention", "lease", "status:*"]}
+
+
+QUERIES = joined(
+    room_queries("ekiden.relay"),
+    load_queries(
+        "test",
+        """
+-- name: all_texts
+-- Every column that may hold what somebody said.
+SELECT 'message' AS place, words || message AS text FROM channel_messages WHERE team_id = :team_id
+UNION ALL SELECT 'thread', thread FROM channel_threads WHERE team_id = :team_id
+UNION ALL SELECT 'delivery', delivery || reason FROM deliveries WHERE team_id = :team_id
+UNION ALL SELECT 'answer', answer FROM commands WHERE team_id = :team_id;
+""",
+    ),
+)
 
 
 @dataclass
@@ -258,7 +274,7 @@ class Room:
 async def open_room(place: str, clock: StillClock | None = None) -> AsyncIterator[Room]:
     """A room on a log at a place of `open_log`'s."""
     still = clock or StillClock()
-    log = await open_log(place, clock=still, queries=room_queries("ekiden.relay"))
+    log = await open_log(place, clock=still, queries=QUERIES)
     try:
         yield Room(log, still)
     finally:

@@ -10,7 +10,9 @@ import pytest
 from ekiden.kernel.errors import CommandReused, Conflict, EkidenError, Forbidden, Invalid, NotFound, TooLarge
 from ekiden.kernel.ids import Prefix, new_id
 from ekiden.kernel.limits import RELAY_PAGE_BYTES_MAX, RELAY_TEXT_BYTES_MAX
-from ekiden.relay.wire import Attachment, Message, Retention
+from ekiden.log.port import Command, Transaction
+from ekiden.relay import messages
+from ekiden.relay.wire import Asks, Attachment, Message, Post, Retention
 from ekiden.relay.wire_state import AttachmentBytes
 from relay.room import AGENT, TEAM, Room
 
@@ -200,12 +202,9 @@ async def test_filters_find_what_lies_behind_a_thousand_others(room: Room) -> No
     first = (await room.post("carol", "@bob, first of all")).message
     noise = [f"noise {index}" for index in range(1_100)]
 
-    async def verb(tx: object) -> None:
-        from ekiden.relay import messages
-        from ekiden.relay.wire import Post
-
+    async def verb(tx: Transaction) -> None:
         for text in noise:
-            await messages.post(tx, room.who("bot"), "build", new_id(Prefix.MESSAGE), Post(text=text))  # type: ignore[arg-type]
+            await messages.post(tx, room.who("bot"), "build", new_id(Prefix.MESSAGE), Post(text=text))
 
     await room.log.write(TEAM, verb)
     reply = (await room.post("carol", "in the thread", thread_id=first.message_id)).message
@@ -307,6 +306,46 @@ async def test_an_edit_leaves_a_trace_and_takes_the_text(room: Room) -> None:
         await room.edit("bot", message.message_id, "too late")
     assert (await room.search("better")).hits == ()
     assert numbers((await room.page()).messages) == [1]
+
+
+async def said_anywhere(room: Room, word: str) -> list[str]:
+    """The kinds of events that say a word, and where else it stands."""
+    found = [event.kind for event in await room.events() if word.encode() in event.body]
+    rows = await room.ask(lambda reading: reading.rows("test.all_texts", team_id=TEAM))
+    return found + [row["place"] for row in rows if word in row["text"]]
+
+
+async def test_what_was_edited_away_or_deleted_is_nowhere_any_more(room: Room) -> None:
+    """Neither in events, nor in tables, in the title of a thread, or in the answer that a command got."""
+    await room.make()
+    room.agent("bob")
+    command = Command("c1", room.id_of("ann"), "d")
+    message_id = new_id(Prefix.MESSAGE)
+    body = Post(text="a SECRET for @bob", title="", asks=Asks.ANSWER)
+    await room.log.write(
+        TEAM, lambda tx: messages.post(tx, room.who("ann"), "build", message_id, body), command=command
+    )
+    await room.post("bob", "replied", thread_id=message_id)
+    await room.change_thread("bob", message_id, done=True)
+    await room.post("bob", "again", thread_id=message_id)
+    assert (await room.thread(message_id)).title == "a SECRET for @bob"
+    assert len(await said_anywhere(room, "SECRET")) >= 6
+    await room.edit("ann", message_id, "a HUSHED word for @bob")
+    assert await said_anywhere(room, "SECRET") == []
+    assert (await room.thread(message_id)).title == "a HUSHED word for @bob"
+    again = await room.log.write(
+        TEAM, lambda tx: messages.post(tx, room.who("ann"), "build", message_id, body), command=command
+    )
+    assert b"SECRET" not in again.answer
+    await room.delete("ann", message_id)
+    assert await said_anywhere(room, "HUSHED") == []
+    assert (await room.thread(message_id)).title == ""
+    assert (await room.message(message_id)).state == "deleted"
+    named = (await room.post("ann", "root", title="a LOUD title")).message.message_id
+    await room.change_thread("ann", named, title="a plain title")
+    await room.delete("ann", named)
+    assert await said_anywhere(room, "LOUD") == []
+    assert (await room.thread(named)).title == "a plain title"
 
 
 async def test_a_deleted_reply_is_gone_from_its_thread_too(room: Room) -> None:

@@ -26,7 +26,7 @@ async def put(tx: Transaction, caller: Caller, ref: str, sha256: str, body: Atta
     """
     kept = await channel_for(tx, caller, ref, "post")
     rules.refuse_unwritable(kept.channel)
-    await tx.run(
+    await tx.put(
         "relay.add_attachment",
         team_id=tx.team_id,
         sha256=sha256,
@@ -35,7 +35,7 @@ async def put(tx: Transaction, caller: Caller, ref: str, sha256: str, body: Atta
         made_at=tx.now,
         data=base64.b64encode(body.data).decode("ascii"),
     )
-    await tx.run(
+    await tx.put(
         "relay.use_attachment", team_id=tx.team_id, sha256=sha256, channel_id=kept.channel_id, message_id=""
     )
     return Attachment(sha256, len(body.data), media_type=body.media_type)
@@ -63,6 +63,6 @@ async def drop_unused(tx: Transaction) -> bool:
         "relay.unused_attachments", team_id=tx.team_id, before=before, most=ATTACHMENTS_DROPPED_AT_ONCE_MAX
     )
     for row in rows:
-        await tx.run("relay.drop_attachment_uses", team_id=tx.team_id, sha256=row["sha256"])
-        await tx.run("relay.drop_attachment", team_id=tx.team_id, sha256=row["sha256"])
+        await tx.put("relay.drop_attachment_uses", team_id=tx.team_id, sha256=row["sha256"])
+        await tx.put("relay.drop_attachment", team_id=tx.team_id, sha256=row["sha256"])
     return len(rows) == ATTACHMENTS_DROPPED_AT_ONCE_MAX

@@ -69,7 +69,7 @@ async def make_channel(tx: Transaction, caller: Caller, new: NewChannel) -> Chan
     counted = await tx.row("relay.count_channels", team_id=tx.team_id)
     if counted is not None and counted["count"] >= CHANNELS_PER_TEAM_MAX:
         raise TooMany("The team has as many channels as it may have.", max=CHANNELS_PER_TEAM_MAX)
-    await tx.run(
+    await tx.put(
         "relay.add_channel",
         team_id=tx.team_id,
         channel_id=channel.channel_id,
@@ -78,7 +78,7 @@ async def make_channel(tx: Transaction, caller: Caller, new: NewChannel) -> Chan
         state=channel.state.value,
         channel=stored_form(channel),
     )
-    await tx.run("relay.add_head", team_id=tx.team_id, channel_id=channel.channel_id)
+    await tx.put("relay.add_head", team_id=tx.team_id, channel_id=channel.channel_id)
     tx.append("channel.made", channel, topics=(channel.resource, CHANNELS), actor=caller.actor)
     kept = KeptChannel(channel, 0)
     await add_follower(tx, kept, await caller_known(tx, caller), "", caller.actor)
@@ -184,9 +184,9 @@ async def drop_follower(tx: Transaction, caller: Caller, ref: str, principal_id:
     row = await tx.row("relay.member", **known)
     if row is None:
         raise NotFound
-    await tx.run("relay.drop_member", **known)
-    await tx.run("relay.follow", **known, follows=0)
-    await tx.run("relay.count_member", team_id=tx.team_id, channel_id=kept.channel_id, more=-1)
+    await tx.put("relay.drop_member", **known)
+    await tx.put("relay.follow", **known, follows=0)
+    await tx.put("relay.count_member", team_id=tx.team_id, channel_id=kept.channel_id, more=-1)
     member = Member(who, row["name"], row["kind"], row["role"], joined_at=row["joined_at"])
     tell_member(tx, kept, member, "left", caller.actor)
     if kept.channel.encrypted and kept.channel.epoch and not kept.channel.epoch_stale:

@@ -10,11 +10,13 @@ import msgspec
 from ekiden.kernel.canonical import whole_text
 from ekiden.kernel.errors import Forbidden, Hidden, NotFound
 from ekiden.kernel.ids import Prefix
+from ekiden.kernel.limits import THREAD_EVENTS_KNOWN_MAX
 from ekiden.log.port import Actor, Reading, Row, Transaction
 from ekiden.relay.loops import NO_WAKES, Account, wakes_left
 from ekiden.relay.port import Known, Ports
 from ekiden.relay.rules import Acked, waits_in
 from ekiden.relay.wire import (
+    Budgets,
     Channel,
     ChannelState,
     Delivery,
@@ -179,7 +181,7 @@ def stored_form(channel: Channel) -> str:
 
 async def put_channel(tx: Transaction, channel: Channel) -> None:
     """Keeps a channel that has changed; telling it is the caller's."""
-    await tx.run(
+    await tx.put(
         "relay.put_channel",
         team_id=tx.team_id,
         channel_id=channel.channel_id,
@@ -205,10 +207,10 @@ async def add_follower(tx: Transaction, kept: KeptChannel, known: Known, role: s
     """Makes somebody a member and says so. What it acked when it was one before stays acked."""
     member = Member(known.principal_id, known.name, known.kind, role, joined_at=tx.now)
     await put_member(tx, kept, member)
-    await tx.run(
+    await tx.put(
         "relay.follow", team_id=tx.team_id, channel_id=kept.channel_id, principal_id=known.principal_id, follows=1
     )
-    await tx.run("relay.count_member", team_id=tx.team_id, channel_id=kept.channel_id, more=1)
+    await tx.put("relay.count_member", team_id=tx.team_id, channel_id=kept.channel_id, more=1)
     kept.channel = _replace(kept.channel, members=kept.channel.members + 1)
     kept.follows = True
     tell_member(tx, kept, member, "joined", actor)
@@ -217,7 +219,7 @@ async def add_follower(tx: Transaction, kept: KeptChannel, known: Known, role: s
 
 async def put_member(tx: Transaction, kept: KeptChannel, member: Member) -> None:
     """Keeps a member's row."""
-    await tx.run(
+    await tx.put(
         "relay.put_member",
         team_id=tx.team_id,
         channel_id=kept.channel_id,
@@ -269,17 +271,19 @@ async def load_message(reading: Reading, channel_id: str, message_id: str) -> Ke
 
 @dataclass(slots=True)
 class KeptThread:
-    """A thread as its row holds it."""
+    """A thread as its row holds it. `named`: somebody gave it its title, else that is of its first message; then
+    `told` has the seqs of the events that said it, so that they can be taken back with the message."""
 
     thread: Thread
     root_number: int
     account: Account
+    named: bool = False
+    told: tuple[int, ...] = ()
     fresh: bool = False
 
-    def shown(self, thread_budget: int) -> Thread:
+    def shown(self, budgets: Budgets) -> Thread:
         """As clients see it."""
-        left = max(0, thread_budget - self.account.wakes)
-        return _replace(self.thread, wakes_left=left, stopped=self.account.stopped)
+        return _replace(self.thread, wakes_left=wakes_left(self.account, budgets), stopped=self.account.stopped)
 
 
 def thread_of(row: Row) -> KeptThread:
@@ -292,7 +296,9 @@ def thread_of(row: Row) -> KeptThread:
         last_number=row["last_number"],
         last_at=row["last_at"],
     )
-    return KeptThread(thread, row["root_number"], _account(row["wakes"]) if row["wakes"] else Account())
+    account = _account(row["wakes"]) if row["wakes"] else NO_WAKES
+    told = tuple(int(seq) for seq in row["told"].split())
+    return KeptThread(thread, row["root_number"], account, bool(row["named"]), told)
 
 
 async def load_thread(reading: Reading, channel_id: str, thread_id: str) -> KeptThread | None:
@@ -304,7 +310,7 @@ async def load_thread(reading: Reading, channel_id: str, thread_id: str) -> Kept
 async def put_thread(tx: Transaction, kept: KeptThread) -> None:
     """Keeps a thread as it is now."""
     thread = kept.thread
-    await tx.run(
+    await tx.put(
         "relay.put_thread",
         team_id=tx.team_id,
         channel_id=thread.channel_id,
@@ -315,29 +321,40 @@ async def put_thread(tx: Transaction, kept: KeptThread) -> None:
         last_number=thread.last_number,
         last_at=thread.last_at,
         thread=text_of(_replace(thread, replies=0, last_number=0, last_at="")),
+        named=int(kept.named),
+        told=" ".join(map(str, kept.told)),
         wakes=text_of(kept.account),
     )
 
 
-def tell_thread(tx: Transaction, channel: Channel, kept: KeptThread, actor: Actor) -> Thread:
-    """Says how a thread is now."""
-    shown = _replace(
-        kept.thread, wakes_left=wakes_left(kept.account, channel.budgets), stopped=kept.account.stopped
-    )
-    tx.append("thread.changed", shown, topics=(channel.resource,), actor=actor)
+async def tell_thread(tx: Transaction, channel: Channel, kept: KeptThread, actor: Actor) -> Thread:
+    """Keeps a thread as it is now and says so."""
+    shown = kept.shown(channel.budgets)
+    seq = tx.append("thread.changed", shown, topics=(channel.resource,), actor=actor)
+    if not kept.named:
+        kept.told = (*kept.told, seq)
+        if len(kept.told) > THREAD_EVENTS_KNOWN_MAX:
+            # What is no longer known of could not be taken back later, so it is taken back now.
+            await tx.redact(kept.told[0])
+            kept.told = kept.told[1:]
+    await put_thread(tx, kept)
     return shown
+
+
+async def rename_thread(tx: Transaction, channel: Channel, kept: KeptThread, title: str, actor: Actor) -> None:
+    """Gives a thread the title that its first message has by now; the one before leaves the log."""
+    if kept.named or kept.thread.title == title:
+        return
+    if kept.told:
+        await tx.redact(*kept.told)
+    kept.told = ()
+    kept.thread = _replace(kept.thread, title=title)
+    await tell_thread(tx, channel, kept, actor)
 
 
 async def put_wakes(tx: Transaction, channel_id: str, since: int, account: Account) -> None:
     """Keeps the account of who woke whom outside threads."""
-    await tx.run("relay.put_wakes", team_id=tx.team_id, channel_id=channel_id, since=since, wakes=text_of(account))
-
-
-async def forget_text(tx: Transaction, seq: int) -> None:
-    """Takes what an event said out of the log, on engines that can: its place and its digest stay."""
-    redact = getattr(tx, "redact", None)
-    if seq and redact is not None:
-        await redact(seq)
+    await tx.put("relay.put_wakes", team_id=tx.team_id, channel_id=channel_id, since=since, wakes=text_of(account))
 
 
 # --- mentions on their way ---------------------------------------------------------------------------------
@@ -372,7 +389,7 @@ def delivery_of(row: Row) -> KeptDelivery:
 async def add_delivery(tx: Transaction, kept: KeptDelivery) -> None:
     """Keeps a new one, or a notice in the place of an older one."""
     delivery = kept.delivery
-    await tx.run(
+    await tx.put(
         "relay.add_delivery",
         team_id=tx.team_id,
         principal_id=delivery.principal_id,
@@ -404,7 +421,7 @@ async def move_delivery(
         attempt=before.attempt + (to is DeliveryState.OFFERED or again),
         reason=reason or before.reason,
     )
-    await tx.run(
+    await tx.put(
         "relay.move_delivery",
         team_id=tx.team_id,
         principal_id=moved.principal_id,

@@ -25,13 +25,13 @@ from ekiden.relay.keeping import (
     channel_to_post,
     column,
     delivery_of,
-    forget_text,
     inbox_topic,
     load_message,
     load_thread,
     move_delivery,
     put_thread,
     put_wakes,
+    rename_thread,
     tell_delivery,
     tell_thread,
     text_of,
@@ -185,9 +185,7 @@ def _new_thread(root: Message) -> KeptThread:
 
 
 async def _begin_thread(tx: Transaction, caller: Caller, channel: Channel, root: Message) -> None:
-    kept = _new_thread(root)
-    await put_thread(tx, kept)
-    tell_thread(tx, channel, kept, caller.actor)
+    await tell_thread(tx, channel, _new_thread(root), caller.actor)
 
 
 async def _reply(
@@ -205,9 +203,10 @@ async def _reply(
         done_by="",
         done_at="",
     )
-    await put_thread(tx, kept)
     if kept.fresh or was is ThreadState.DONE or stopped_before != account.stopped:
-        tell_thread(tx, channel, kept, caller.actor)
+        await tell_thread(tx, channel, kept, caller.actor)
+    else:
+        await put_thread(tx, kept)
 
 
 async def _check_attachments(tx: Transaction, channel: Channel, body: Post) -> None:
@@ -251,14 +250,14 @@ async def _store(
     stored = text_of(message)
     topics = (kept.resource, *(inbox_topic(who) for who in woken[: EVENT_TOPICS_MAX - 1]))
     seq = tx.append("message.posted", stored.encode(), topics=topics, actor=caller.actor)
-    await tx.run(
+    await tx.put(
         "relay.move_head",
         team_id=tx.team_id,
         channel_id=message.channel_id,
         last_number=message.number,
         spoken_number=message.number if spoken else kept.spoken_number,
     )
-    await tx.run(
+    await tx.put(
         "relay.add_message",
         team_id=tx.team_id,
         channel_id=message.channel_id,
@@ -274,7 +273,7 @@ async def _store(
         digest=digest,
     )
     for attachment in message.attachments:
-        await tx.run(
+        await tx.put(
             "relay.use_attachment",
             team_id=tx.team_id,
             sha256=attachment.sha256,
@@ -380,7 +379,7 @@ async def delete(tx: Transaction, caller: Caller, ref: str, message_id: str) -> 
     statement = message.countersign.statement if message.countersign is not None else ""
     message = await _countersigned(tx, caller, kept.channel, message, statement)
     await _change(tx, caller, kept, known, message, "message.deleted", ())
-    await tx.run("relay.unuse_attachments", team_id=tx.team_id, message_id=message_id)
+    await tx.put("relay.unuse_attachments", team_id=tx.team_id, message_id=message_id)
     rows = await tx.rows(
         "relay.deliveries_of_message", team_id=tx.team_id, message_id=message_id, most=MENTIONS_PER_MESSAGE_MAX
     )
@@ -411,7 +410,7 @@ async def _change(
     stored = text_of(message)
     topics = (kept.resource, *(inbox_topic(who) for who in woken[: EVENT_TOPICS_MAX - 1]))
     seq = tx.append(kind, stored.encode(), topics=topics, actor=caller.actor)
-    await tx.run(
+    await tx.put(
         "relay.change_message",
         team_id=tx.team_id,
         channel_id=message.channel_id,
@@ -420,8 +419,10 @@ async def _change(
         words=column(rules.searched_words(message.text, message.title)),
         message=stored,
     )
-    await forget_text(tx, known.seq)
-    await forget_text(tx, known.edit_seq)
+    await tx.redact(*filter(None, (known.seq, known.edit_seq)))
+    thread = await load_thread(tx, kept.channel_id, message.message_id)
+    if thread is not None:
+        await rename_thread(tx, kept.channel, thread, rules.title_of(message), caller.actor)
     return seq
 
 
@@ -442,8 +443,11 @@ async def change_thread(tx: Transaction, caller: Caller, ref: str, thread_id: st
     if known is None:
         raise NotFound
     before = known.thread
-    if change.title is not None:
+    if change.title is not None and change.title != before.title:
         rules.check_title(change.title)
+        if not known.named and known.told:
+            await tx.redact(*known.told)
+        known.named, known.told = True, ()
         known.thread = _replace(known.thread, title=change.title)
     if change.done is not None and change.done != (before.state is ThreadState.DONE):
         known.thread = _replace(
@@ -453,6 +457,5 @@ async def change_thread(tx: Transaction, caller: Caller, ref: str, thread_id: st
             done_at=tx.now if change.done else "",
         )
     if known.thread == before:
-        return known.shown(channel.budgets.thread)
-    await put_thread(tx, known)
-    return tell_thread(tx, channel, known, caller.actor)
+        return known.shown(channel.budgets)
+    return await tell_thread(tx, channel, known, caller.actor)

@@ -303,21 +303,23 @@ ON CONFLICT (team_id, channel_id) DO UPDATE SET since = excluded.since, wakes = 
 
 -- name: thread
 -- One thread, or nothing.
-SELECT thread_id, channel_id, root_number, state, replies, last_number, last_at, thread, wakes
+SELECT thread_id, channel_id, root_number, state, replies, last_number, last_at, thread, named, told, wakes
 FROM channel_threads WHERE team_id = :team_id AND thread_id = :thread_id AND channel_id = :channel_id;
 
 -- name: put_thread
 -- Keeps a thread as it is now.
 INSERT INTO channel_threads (team_id, channel_id, thread_id, root_number, state, replies, last_number, last_at,
-                             thread, wakes)
-VALUES (:team_id, :channel_id, :thread_id, :root_number, :state, :replies, :last_number, :last_at, :thread, :wakes)
+                             thread, named, told, wakes)
+VALUES (:team_id, :channel_id, :thread_id, :root_number, :state, :replies, :last_number, :last_at, :thread, :named,
+        :told, :wakes)
 ON CONFLICT (team_id, thread_id) DO UPDATE
 SET state = excluded.state, replies = excluded.replies, last_number = excluded.last_number,
-    last_at = excluded.last_at, thread = excluded.thread, wakes = excluded.wakes;
+    last_at = excluded.last_at, thread = excluded.thread, named = excluded.named, told = excluded.told,
+    wakes = excluded.wakes;
 
 -- name: threads_before
 -- Threads of a channel whose newest message lies below a number, newest first; `state` may be empty.
-SELECT thread_id, channel_id, root_number, state, replies, last_number, last_at, thread, wakes
+SELECT thread_id, channel_id, root_number, state, replies, last_number, last_at, thread, named, told, wakes
 FROM channel_threads
 WHERE team_id = :team_id AND channel_id = :channel_id AND last_number < :number
   AND (:state = '' OR state = :state)

@@ -98,11 +98,11 @@ async def _joined(
 
 async def _put(tx: Transaction, channel: Channel, principal_id: str, before: Acked, after: Acked) -> None:
     known = {"team_id": tx.team_id, "channel_id": channel.channel_id, "principal_id": principal_id}
-    await tx.run("relay.put_receipt", **known, acked_to=after.to, at=tx.now, follows=1)
+    await tx.put("relay.put_receipt", **known, acked_to=after.to, at=tx.now, follows=1)
     for low, _ in set(before.also) - set(after.also):
-        await tx.run("relay.drop_range", **known, low=low)
+        await tx.put("relay.drop_range", **known, low=low)
     for low, high in set(after.also) - set(before.also):
-        await tx.run("relay.put_range", **known, low=low, high=high)
+        await tx.put("relay.put_range", **known, low=low, high=high)
 
 
 async def _settle(tx: Transaction, caller: Caller, kept: KeptChannel, body: Ack) -> None:
@@ -128,7 +128,7 @@ async def _settle(tx: Transaction, caller: Caller, kept: KeptChannel, body: Ack)
             if body.declined:
                 await _tell_sender(tx, entry, moved, caller.actor, caller.ports, wakes=False)
     if body.upto:
-        await tx.run("relay.ack_deliveries_upto", **known, channel_id=kept.channel_id, number=body.upto, at=tx.now)
+        await tx.put("relay.ack_deliveries_upto", **known, channel_id=kept.channel_id, number=body.upto, at=tx.now)
 
 
 async def offer(tx: Transaction, principal_id: str, message_ids: Sequence[str], *, again: bool) -> list[Delivery]:

@@ -271,7 +271,7 @@ async def list_threads(
         state=state,
         most=limit + 1,
     )
-    threads = [thread_of(row).shown(channel.budgets.thread) for row in rows[:limit]]
+    threads = [thread_of(row).shown(channel.budgets) for row in rows[:limit]]
     return Threads(
         threads=tuple(threads),
         next=rules.spell_number(threads[-1].last_number, caller.log_id, channel.channel_id)
@@ -290,7 +290,7 @@ async def view_thread(reading: Reading, caller: Caller, ref: str, thread_id: str
     known = await load_thread(reading, channel.channel_id, thread_id)
     if known is None:
         raise NotFound
-    return known.shown(channel.budgets.thread)
+    return known.shown(channel.budgets)
 
 
 # --- receipts ----------------------------------------------------------------------------------------------

@@ -65,6 +65,7 @@ CREATE INDEX channel_messages_by_sender ON channel_messages (team_id, sender_id,
 CREATE INDEX channel_messages_by_seq ON channel_messages (team_id, seq);
 
 -- `thread` is the Thread without what is counted; `wakes` the account of who woke whom in it since a person spoke.
+-- `named`: 1 if somebody gave it its title, 0 if that is of its first message; `told` the seqs of the events that said it.
 CREATE TABLE channel_threads (
     team_id text NOT NULL,
     channel_id text NOT NULL,
@@ -75,6 +76,8 @@ CREATE TABLE channel_threads (
     last_number bigint NOT NULL,
     last_at text NOT NULL,
     thread text NOT NULL,
+    named bigint NOT NULL,
+    told text NOT NULL,
     wakes text NOT NULL,
     PRIMARY KEY (team_id, thread_id)
 );
