@@ -139,3 +139,28 @@ async def test_a_guest_comes_in_by_an_invite_and_talks(house: House) -> None:
         await guest.get("/v1/channels/b")
     with pytest.raises(NotFound):
         await house.client("").post("/v1/invites/claim", {"code": invited["code"], "name": "another"})
+
+
+async def test_what_a_key_in_wrong_hands_wrote_since_a_time_is_marked_and_put_back(house: House) -> None:
+    """In one step, with the key's end: the answer lists it."""
+    made, writer = await agent(house, "writer")
+    await writer.put("/v1/channels/a/status/build", {"value": "red"})
+    await writer.post("/v1/channels/a/messages", {"text": "true"})
+    before = (await house.owner.get("/v1/channels/a/messages"))["messages"][-1]["at"]
+    while (since := (await writer.put("/v1/channels/a/status/build", {"value": "green"}))["at"]) <= before:
+        await writer.put("/v1/channels/a/status/build", {"value": "red"})
+    forged = await writer.post("/v1/channels/a/messages", {"text": "forged"})
+    answer = await house.owner.post(f"/v1/keys/{made['key_id']}/revoke", {"since": since})
+    [tainted] = answer["tainted"]
+    assert tainted["messages"] == 1
+    assert [(status["key"], status["value"], status["kind"]) for status in tainted["statuses"]] == [
+        ("build", "red", "reverted")
+    ]
+    assert (await house.owner.get("/v1/channels/a/status/build"))["value"] == "red"
+    suspect = {
+        message["text"]: message.get("suspect", False)
+        for message in (await house.owner.get("/v1/channels/a/messages"))["messages"]
+    }
+    assert suspect == {"true": False, forged["message"]["text"]: True}
+    with pytest.raises(Unauthenticated):
+        await writer.get("/v1/me")
