@@ -85,7 +85,7 @@ async def measure(url: str, key: str, home: Path) -> None:
         value,
         "ms",
         "< 50",
-        f"ratio {value / alone:.1f} to {MEMBERS} wraps alone, {alone:.2g} ms; with the hub's answer {whole:.0f} ms;"
+        f"ratio {value / alone:.1f} to {MEMBERS} wraps alone, {alone:.2g} ms; hub and all {whole:.0f} ms;"
         f" a post after somebody left {post:.0f} ms",
     )
 
