@@ -23,17 +23,26 @@ STRANGE: tuple[Mapping[str, str], ...] = (
     {"Sec-Fetch-Site": "cross-site"},
 )
 OPEN = {"/healthz", "/v1/openapi.json", "/v1/pairings/claim", "/v1/pairings/collect", "/v1/invites/claim"}
+METHODS = ("get", "post", "put", "patch", "delete")
+EXAMPLES = {
+    "session_id": "ses_x",
+    "item_id": "itm_x",
+    "message_id": "msg_x",
+    "approval_id": "apr_x",
+    "host_id": "hst_x",
+    "key_id": "key_x",
+    "pairing_id": "pai_x",
+}
+"""What stands for a name in a path; `x` for any other."""
 
 
 async def places(desk: Desk) -> list[tuple[str, str]]:
     """(method, target) of every place, with ids filled in; the stream too."""
     described = (await desk.client.get("/v1/openapi.json"))["paths"]
-    found = [
-        (method.upper(), re.sub(r"\{\w+\}", "x", path))
-        for path, methods in described.items()
-        for method in methods
-        if method in ("get", "post", "put", "patch", "delete")
-    ]
+    found = []
+    for path, methods in described.items():
+        target = re.sub(r"\{(\w+)\}", lambda found: EXAMPLES.get(found[1], "x"), path)
+        found += [(method.upper(), target) for method in methods if method in METHODS]
     assert len(found) > 90
     return found
 
