@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,20 @@ from ekiden.access.gate import AccessGate, open_home
 from ekiden.access.rules import Kind
 from ekiden.access.secrets import new_key
 from ekiden.hub.app import Rooms, build
+from ekiden.hub.people import TeamPeople
 from ekiden.hub.serve import spare_what_lasts, start_serving
 from ekiden.hub.settings import Settings
-from ekiden.hub.wiring import ENDPOINTS, ROOMS
+from ekiden.hub.wiring import ROOMS, endpoints_with
 from ekiden.kernel.clock import SystemClock, iso
 from ekiden.kernel.door import Call, Endpoint, Need
 from ekiden.kernel.ids import Prefix, derived_id, new_id
 from ekiden.kernel.limits import FEED_ENTRIES_MAX
 from ekiden.log.open import open_log
-from ekiden.log.port import Actor, Log, Reading, Transaction, Written
+from ekiden.log.port import Actor, Event, Log, Reading, Transaction, Written
 from ekiden.log.queries import joined, room_queries
+from ekiden.relay import keeping as relay_keeping
+from ekiden.relay.notary import TeamNotary
+from ekiden.relay.port import Known, Ports
 from ekiden.sessions import verbs
 from ekiden.sessions.feed import take_feed
 from ekiden.sessions.rules import MessageState
@@ -50,6 +54,7 @@ from ekiden.sessions.wire import (
 )
 from ekiden.transcript.items import ItemKind
 
+COMMITS_NOTED_MAX = 10_000
 READER_KEYS = 4
 """A key may hold only so many streams."""
 GROWING_SESSION = "ses_00000000000000000000"
@@ -75,6 +80,19 @@ class Stretch(msgspec.Struct):
 
     count: int
     per_s: float
+
+
+class Committed(msgspec.Struct):
+    """When the hub heard of the commit of events, by seq, on the machine's steady clock in seconds."""
+
+    at: dict[int, float]
+
+
+class Crowd(msgspec.Struct):
+    """`count` members of a channel, of whom every tenth has acked all."""
+
+    channel: str
+    count: int
 
 
 class Done(msgspec.Struct):
@@ -150,7 +168,43 @@ async def stretch(call: Call, body: Stretch) -> Done:
     return Done(body.count)
 
 
-def measuring(in_memory: InMemory) -> tuple[Endpoint, ...]:
+class Commits:
+    """Notes when the log's followers are told of new events, once it was asked; it is the first of them."""
+
+    def __init__(self) -> None:
+        self._at: dict[int, float] | None = None
+
+    def note(self, _: str, events: Sequence[Event]) -> None:
+        """A follower of the log."""
+        if self._at is not None and len(self._at) < COMMITS_NOTED_MAX:
+            now = time.perf_counter()
+            self._at.update((event.seq, now) for event in events)
+
+    async def told(self, _: Call) -> Committed:
+        """What was noted since it was asked for the last time."""
+        at, self._at = self._at or {}, {}
+        return Committed(at)
+
+
+async def crowd(call: Call, body: Crowd) -> Done:
+    """Lets many follow a channel, as if each had joined."""
+    actor: Actor = call.actor
+
+    async def verb(tx: Any) -> None:
+        row = await tx.row("relay.channel_by_name", team_id=tx.team_id, ref=body.channel)
+        kept = relay_keeping.channel_of(row)
+        for number in range(body.count):
+            who = Known(derived_id(Prefix.PRINCIPAL, str(number)), f"agent {number:05}", "agent")
+            await relay_keeping.add_follower(tx, kept, who, "", actor)
+            if number % 10 == 9:
+                known = {"team_id": tx.team_id, "channel_id": kept.channel_id, "principal_id": who.principal_id}
+                await tx.run("relay.put_receipt", **known, acked_to=kept.channel.last_number, at=tx.now, follows=1)
+
+    await call.write(verb)
+    return Done(body.count)
+
+
+def measuring(in_memory: InMemory, commits: Commits) -> tuple[Endpoint, ...]:
     """The places that only a measurement needs."""
     team, session = Need("steer", "team"), Need("steer", "session:{session_id}")
     message = {"body": SendMessage, "need": session, "status": 201}
@@ -159,6 +213,8 @@ def measuring(in_memory: InMemory) -> tuple[Endpoint, ...]:
         Endpoint("POST", f"{path}/nothing", send_nothing, "A message and no verb.", **message),
         Endpoint("POST", f"{path}/memory", in_memory.send, "A message and no database.", **message),
         Endpoint("POST", "/v1/burst", burst, "Many events.", body=Burst, need=team),
+        Endpoint("GET", "/v1/committed", commits.told, "When events were committed.", need=Need("read", "team")),
+        Endpoint("POST", "/v1/crowd", crowd, "Many members.", body=Crowd, need=team),
         Endpoint("POST", "/v1/stretch", stretch, "Many pieces.", body=Stretch, need=team),
     )
 
@@ -193,8 +249,10 @@ async def _serve(home: str, sessions: int, database_url: str = "") -> None:
     log = await open_log(database_url or str(settings.database), clock=_CLOCK, queries=queries)
     team_id, key = await open_home(log, _CLOCK)
     gate = AccessGate(log, _CLOCK)
-    in_memory = InMemory()
-    hub = build(settings, log, _CLOCK, Rooms((*ENDPOINTS, *measuring(in_memory)), gate, team_id))
+    in_memory, commits = InMemory(), Commits()
+    endpoints = endpoints_with(Ports(TeamPeople(), (), TeamNotary()))
+    log.follow(commits.note)
+    hub = build(settings, log, _CLOCK, Rooms((*endpoints, *measuring(in_memory, commits)), gate, team_id))
     serving = await start_serving(hub)
     keys = [key, *[await _make_key(log, gate, team_id, key, f"Reader {number}") for number in range(READER_KEYS)]]
     session_ids = await _make_sessions(log, team_id, sessions)

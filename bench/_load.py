@@ -20,6 +20,7 @@ from typing import Any
 import uvloop
 
 from _hub import GROWING_SESSION, clean_environment
+from _wire import request_bytes
 
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 _SENT_AT = re.compile(rb'sent_at\\*":([0-9.]+)')
@@ -54,14 +55,6 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")
 
 
-def request_bytes(method: str, target: str, key: str, port: int, body: bytes = b"", more: str = "") -> bytes:
-    """A request as it goes over the wire."""
-    head = f"{method} {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {key}\r\n{more}"
-    if method != "GET":
-        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-    return head.encode() + b"\r\n" + body
-
-
 # Clients
 
 
@@ -72,21 +65,20 @@ class _Poster:
     def __init__(self, client: int, options: dict[str, Any]) -> None:
         self.client = client
         self.step = options["clients"]
-        self.sessions = [session_id.encode() for session_id in options["sessions"]]
+        self.places = [place.encode() for place in options["places"]]
         body = b'{"text":"%b"}' % (b"x" * options["bytes"])
         command = f"Command-Id: {options['tag']}-{client}-COUNT\r\n"
-        target = options.get("target", "/v1/sessions/SESSION/VERB").replace("VERB", options["verb"])
-        request = request_bytes("POST", target, options["key"], options["port"], body, command)
-        self.template = request.replace(b"%", b"%%").replace(b"SESSION", b"%b").replace(b"COUNT", b"%d")
+        request = request_bytes("POST", options["target"], options["key"], options["port"], body, command)
+        self.template = request.replace(b"%", b"%%").replace(b"PLACE", b"%b").replace(b"COUNT", b"%d")
         self.count = 0
         self.buffer = b""
         self.socket = socket.create_connection(("127.0.0.1", options["port"]))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self) -> None:
-        session_id = self.sessions[(self.client + self.count * self.step) % len(self.sessions)]
+        place = self.places[(self.client + self.count * self.step) % len(self.places)]
         self.sent_at = time.perf_counter()
-        self.socket.sendall(self.template % (session_id, self.count))
+        self.socket.sendall(self.template % (place, self.count))
 
     def answered(self) -> bool:
         """Takes what has come; whether that makes a whole answer."""
@@ -103,7 +95,7 @@ class _Poster:
 
 
 async def _posts(options: dict[str, Any]) -> dict[str, Any]:
-    """`clients` connections, each one command after the other, for `seconds`."""
+    """`clients` connections, each one command after the other to the next of `places`, for `seconds`."""
     latencies: list[float] = []
     posters = {
         poster.socket.fileno(): poster for poster in (_Poster(n, options) for n in range(options["clients"]))

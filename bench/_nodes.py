@@ -24,14 +24,17 @@ from ekiden.access.gate import AccessGate, open_home
 from ekiden.hub.app import Rooms, build
 from ekiden.hub.bus_link import nats_bus, notify_bus
 from ekiden.hub.chores import Chores
+from ekiden.hub.people import TeamPeople
 from ekiden.hub.serve import serve
 from ekiden.hub.settings import Settings
 from ekiden.hub.tidying import own_chores
+from ekiden.hub.wiring import ENDPOINTS, ROOMS
 from ekiden.kernel.clock import SystemClock
 from ekiden.kernel.door import Call, Endpoint, Need
 from ekiden.log.open import open_log
 from ekiden.log.queries import joined, room_queries
 from ekiden.log.wakeups_nats import NatsWakeups
+from ekiden.relay.port import Ports
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # a Postgres and a NATS that can be stopped
 
@@ -72,7 +75,7 @@ async def committed(_: Call) -> Committed:
     return Committed(COMMITTED)
 
 
-ENDPOINTS = (
+MEASURING = (
     Endpoint("POST", "/v1/append", append, "A durable command.", body=Said, need=Need("steer", "team")),
     Endpoint("GET", "/v1/committed", committed, "When events were committed.", need=Need("read", "team")),
 )
@@ -82,7 +85,7 @@ async def _node(database: str, nats: str, port: int, home: str) -> None:
     clock = SystemClock()
     settings = Settings(Path(home), port=port)
     wakeups = NatsWakeups(nats) if nats else None
-    queries = joined(room_queries("ekiden.access"), room_queries("ekiden.hub"))
+    queries = joined(*(room_queries(room) for room in ROOMS))
     log = await open_log(database, clock=clock, queries=queries, wakeups=wakeups)
     log.follow(note_commits)
     if wakeups is not None:
@@ -92,8 +95,9 @@ async def _node(database: str, nats: str, port: int, home: str) -> None:
     team_id, key = await open_home(log, clock, local_key=held, alone=False)
     await asyncio.to_thread(key_file.write_text, key)
     bus = nats_bus(nats, log.log_id) if nats else notify_bus(database, log.log_id)
-    chores = Chores(log, team_id, bus.node_id, clock, own_chores(clock, 0, 0))
-    hub = build(settings, log, clock, Rooms(ENDPOINTS, AccessGate(log, clock), team_id, bus=bus, chores=chores))
+    chores = Chores(log, team_id, bus.node_id, clock, own_chores(clock, 0, 0, Ports(TeamPeople())))
+    endpoints = (*ENDPOINTS, *MEASURING)
+    hub = build(settings, log, clock, Rooms(endpoints, AccessGate(log, clock), team_id, bus=bus, chores=chores))
 
     def ready(_: object) -> None:
         print(json.dumps({"key": key, "team_id": team_id, "log_id": log.log_id}), flush=True)

@@ -13,6 +13,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 
 from _hub import Served, a_hub
 from _load import figure, run_client
@@ -37,9 +38,14 @@ def sync_ms() -> float:
 
 def posts(hub: Served, verb: str, tag: str, seconds: float = SECONDS) -> dict[str, float]:
     """One stretch of commands: what the clients saw, and the hub's processor time for each."""
-    options = {"port": hub.port, "key": hub.key, "clients": 16, "bytes": 120, "sessions": hub.sessions}
+    return stretch(hub, f"/v1/sessions/PLACE/{verb}", hub.sessions, f"{verb}{tag}", seconds)
+
+
+def stretch(hub: Served, target: str, places: Sequence[str], tag: str, seconds: float) -> dict[str, float]:
+    """One stretch of commands to a path in which `PLACE` stands for each of `places` in turn."""
+    options = {"port": hub.port, "key": hub.key, "clients": 16, "bytes": 120, "seconds": seconds, "tag": tag}
     began = hub.processor_s()
-    told = run_client("posts", {**options, "verb": verb, "seconds": seconds, "tag": f"{verb}{tag}"})
+    told = run_client("posts", {**options, "target": target, "places": list(places)})
     return {**told, "processor_us": (hub.processor_s() - began) / told["count"] * 1e6}
 
 

@@ -8,8 +8,9 @@ request with no verb at all.
 import statistics
 
 from _hub import Served, a_hub
-from _load import figure, run_client
+from _load import figure
 from _postgres import a_postgres
+from door_post import stretch
 
 ROUNDS = 3
 SECONDS = 1.5
@@ -18,8 +19,7 @@ SESSIONS = 640
 
 def posts(hub: Served, verb: str, tag: str, seconds: float = SECONDS) -> dict[str, float]:
     """One stretch of commands, as the clients saw them."""
-    options = {"port": hub.port, "key": hub.key, "clients": 16, "bytes": 120, "sessions": hub.sessions}
-    return run_client("posts", {**options, "verb": verb, "seconds": seconds, "tag": f"{verb}{tag}"})
+    return stretch(hub, f"/v1/sessions/PLACE/{verb}", hub.sessions, f"{verb}{tag}", seconds)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,12 @@ from agents.team import EKIDEN, Team, text_of
 
 pytestmark = pytest.mark.anyio
 ERAS = ["legacy", "auto"]
+SECRET = "the launch word is zanzibar-9941"
+
+
+def held_on_disk(folder: Path, text: str) -> list[str]:
+    """Files under `folder` that hold this text."""
+    return [str(path) for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -19,7 +26,7 @@ async def test_the_official_client_calls_tools_and_what_is_said_is_signed(team: 
         said = text_of(await at_ann.call_tool("post", {"channel": "ops", "text": "@bob are you there?"}))
         assert said.startswith("Posted #1 ")
         inbox = text_of(await at_bob.call_tool("inbox", {}))
-        assert "from agent ann, " in inbox
+        assert "from agent ann, verified" in inbox
         refused = await at_bob.call_tool("read", {"channel": "nowhere"})
         assert refused.is_error
         # It goes on: so its model has got what the inbox said.
@@ -30,6 +37,43 @@ async def test_the_official_client_calls_tools_and_what_is_said_is_signed(team: 
             if "surfaced" in told:
                 break
         assert "@bob: surfaced" in told
+
+
+async def test_an_encrypted_channel_is_read_by_its_members_and_by_nobody_else(team: Team) -> None:
+    """Text, file, status: members read them; the hub says at its own address how to join; its disk has none."""
+    await team.channel("vault", encrypted=True)
+    ann, bob = await team.agent("ann"), await team.agent("bob")
+    team.owner.client.key = team.owner.key
+    async with ann.over_stdio() as at_ann, bob.over_stdio() as at_bob:
+        for client in (at_ann, at_bob):
+            joined = await client.call_tool("channels", {"do": "join", "channel": "vault"})
+            assert "is a member" in text_of(joined)
+        posted = await at_ann.call_tool(
+            "post", {"channel": "vault", "text": f"@bob {SECRET}", "attach": {"plan.txt": f"file: {SECRET}"}}
+        )
+        assert text_of(posted).startswith("Posted #1 "), text_of(posted)
+        status = await at_ann.call_tool("set_status", {"channel": "vault", "key": "word", "value": SECRET})
+        assert "version 1" in text_of(status), text_of(status)
+        read = text_of(await at_bob.call_tool("read", {"channel": "vault"}))
+        assert f"| @bob {SECRET}" in read
+        assert "from agent ann, verified" in read
+        assert SECRET in text_of(await at_bob.call_tool("inbox", {}))
+        assert SECRET in text_of(await at_bob.call_tool("status", {"channel": "vault"}))
+        sha256 = read.partition('attachment "plan.txt" ')[2].split()[2][:64]
+        file = await at_bob.call_tool("read", {"channel": "vault", "message": "#1", "attachment": sha256})
+        assert f"| file: {SECRET}" in text_of(file)
+    async with bob.over_http() as client:
+        read = text_of(await client.call_tool("read", {"channel": "vault"}))
+        assert SECRET not in read
+        assert "`ekiden mcp install`" in read
+        refused = await client.call_tool("post", {"channel": "vault", "text": SECRET})
+        assert refused.is_error
+        assert "`ekiden mcp install`" in text_of(refused)
+    await team.down()
+    hub_files = [path for path in team.home.iterdir() if path.name.startswith("ekiden.db")]
+    assert hub_files
+    assert not [path for path in hub_files if SECRET.encode() in path.read_bytes()]
+    assert not held_on_disk(team.home, "zanzibar-9941")
 
 
 async def test_the_server_outlives_its_hub(team: Team) -> None:

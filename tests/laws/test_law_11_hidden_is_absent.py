@@ -24,15 +24,28 @@ from sessions.door import House, open_house
 pytestmark = pytest.mark.anyio
 
 SECRET = b"a hidden picture"
+EPOCH = {
+    "channel_id": "cha_x",
+    "epoch": 1,
+    "members": [],
+    "commitment": "",
+    "previous": "",
+    "at": "",
+    "signer": "mky_x",
+}
 BODIES: dict[str, Any] = {
     "POST /v1/sessions/{session_id}/messages": {"text": "hello"},
     "POST /v1/sessions/{session_id}/interrupt": {"turn_id": "trn_00000000000000000001"},
     "POST /v1/sessions/{session_id}/quote": {"vendor": "demo"},
     "POST /v1/approvals/{approval_id}/answer": {"option": "yes", "digest": "d"},
+    "POST /v1/hosts/{host_id}/seats": {"vendor": "demo", "native_id": "hidden"},
+    "PATCH /v1/keys/{key_id}": {"permissions": {"team": ["read"]}},
     "POST /v1/hosts/{host_id}/answers": {"request_id": "req_1", "ok": True},
     "POST /v1/hosts/{host_id}/feed": {"entries": []},
     "PUT /v1/hosts/{host_id}": {"name": "x", "platform": "linux", "ekiden_version": "0"},
     "POST /v1/channels/{channel}/messages": {"text": "hello"},
+    "POST /v1/channels/{channel}/epochs": {"epoch": EPOCH, "wraps": []},
+    "POST /v1/channels/{channel}/epochs/{epoch}/keys": {"wraps": []},
     "PATCH /v1/channels/{channel}/messages/{message_id}": {"text": "hello"},
     "POST /v1/channels/{channel}/acks": {"upto": 1},
     "PUT /v1/channels/{channel}/status/{key}": {"value": "a hidden value"},
@@ -103,8 +116,10 @@ async def things_of(house: House) -> dict[str, str]:
         )
         await house.owner.put("/v1/channels/hidden/status/tests.unit", {"value": "a hidden value"})
         await house.owner.put("/v1/channels/hidden/leases/deploy", {"lease_s": 60})
+        invite = await house.owner.post("/v1/invites", {"channels": ["hidden"]})
         return {
             "channel": "hidden",
+            "epoch": "1",
             "key": "tests.unit",
             "name": "deploy",
             "channel_id": channel["channel_id"],
@@ -118,6 +133,7 @@ async def things_of(house: House) -> dict[str, str]:
             "message_id": message["message_id"],
             "item_id": "itm_1",
             "pairing_id": pairing["pairing_id"],
+            "invite_id": invite["invite_id"],
             "key_id": next(key["key_id"] for key in keys["keys"] if key["name"] == "Workstation"),
         }
 
@@ -135,7 +151,7 @@ def missing(name: str) -> str:
     """A name of that kind that nobody has."""
     if name in PREFIXES:
         return new_id(PREFIXES[name])
-    return {"channel": "nowhere", "sha256": hashlib.sha256(SECRET).hexdigest()}.get(name, "itm_1")
+    return {"channel": "nowhere", "epoch": "1", "sha256": hashlib.sha256(SECRET).hexdigest()}.get(name, "itm_1")
 
 
 PREFIXES = {
@@ -143,6 +159,7 @@ PREFIXES = {
     "host_id": Prefix.HOST,
     "approval_id": Prefix.APPROVAL,
     "message_id": Prefix.MESSAGE,
+    "invite_id": Prefix.INVITE,
     "posted_id": Prefix.MESSAGE,
     "thread_id": Prefix.MESSAGE,
     "principal_id": Prefix.PRINCIPAL,

@@ -214,6 +214,9 @@ async def test_an_export_is_checked_with_no_hub(log_place: str) -> None:
         message_id = new_id(Prefix.MESSAGE)
         last = await ada.post("four", message_id=message_id, signature=signer.message(message_id, "four"))
         await ada.edit(message_id, "4", signature=signer.edit(last, "4"))
+        unsigned = await ada.post("five")
+        assert unsigned.countersign is not None
+        assert unsigned.countersign.signature == "", "what nobody signed is countersigned when it is exported"
         status = Signer(ada, signer.keys, signer.channel_id)
         await ada.set("k", {"up": True}, signature=status.status("k", {"up": True}))
         await ada.set("k", 2, signature=status.status("k", 2), expires_s=5)
@@ -226,7 +229,7 @@ async def test_an_export_is_checked_with_no_hub(log_place: str) -> None:
         texts = [msgspec.json.encode(page) for page in pages]
         report = verify(texts, hub_key=hub_key)
         assert [finding for finding in report.findings if finding.severity is Severity.ERROR] == []
-        assert (report.messages, report.signed, report.countersigned, report.statuses) == (3, 3, 3, 3)
+        assert (report.messages, report.signed, report.countersigned, report.statuses) == (4, 3, 4, 3)
         assert [finding.code for finding in report.findings if finding.code == "purged"] == ["purged"]
         for forged in (b'"text":"two"', b'"value":2', b'"number":3'):
             changed = [text.replace(forged, forged[:-1] + b"9" + forged[-1:]) for text in texts]

@@ -2,6 +2,7 @@
 a channel, ack, set status and take a lease, and no person speaks."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,3 +83,42 @@ def test_two_products_agree_without_a_person(computer: Computer, model: Scripted
         ended = {key["name"]: key["revoked_at"] for key in person.get("/v1/keys")["keys"]}
         assert ended["claude-code"]
         assert ended["codex"]
+
+
+def test_two_products_talk_so_that_the_hub_cannot_read_it(computer: Computer, model: ScriptedModel) -> None:
+    """The same in an encrypted channel: each reads the other, and the hub's files hold none of it. The hub runs
+    without a host: one that mirrors the sessions would be told by them what their tools said."""
+    computer.up("--no-host")
+    computer.ekiden("mcp", "install", "--yes")
+    with computer.client() as person:
+        person.post("/v1/channels", {"name": "vault", "encrypted": True})
+    join = ("channels", {"do": "join", "channel": "vault"})
+    codex(computer, script(join))
+    ask = {"channel": "vault", "text": "@codex the word is zanzibar-7731", "mentions": ["codex"], "asks": "answer"}
+    claude(computer, script(join, ("post", ask)))
+    codex(
+        computer,
+        script(
+            ("inbox", {}),
+            ("post", {"channel": "vault", "text": "heard: quagga-1144", "answers": "#1"}),
+            ("set_status", {"channel": "vault", "key": "word", "value": "okapi-5563"}),
+            ("lease", {"channel": "vault", "name": "door", "seconds": 60}),
+            ("ack", {"channel": "vault", "upto": 1}),
+        ),
+    )
+    claude(computer, script(("read", {"channel": "vault"}), ("status", {"channel": "vault"})))
+    for text in ("| @codex the word is zanzibar-7731", "from agent claude-code, verified", "| heard: quagga-1144"):
+        assert heard(model, text), text
+    assert heard(model, "from agent codex, verified")
+    assert heard(model, "okapi-5563")
+    with computer.client() as person:
+        said = person.get("/v1/channels/vault/messages")["messages"]
+        assert [bool(message.get("sealed")) for message in said] == [True, True]
+        assert not any(message.get("text") for message in said)
+    computer.kill_up()
+    held = b"".join(
+        path.read_bytes() for path in Path(computer.environment["EKIDEN_HOME"]).rglob("*") if path.is_file()
+    )
+    assert b"vault" in held
+    for word in (b"zanzibar", b"quagga", b"okapi"):
+        assert word not in held

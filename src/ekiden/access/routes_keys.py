@@ -48,7 +48,7 @@ class KeyRotated(msgspec.Struct, frozen=True):
 
 
 class RevokeKey(msgspec.Struct, frozen=True):
-    """`since` (RFC 3339): what the key wrote after it is not trusted any more; empty: all of it is."""
+    """`since` (RFC 3339): what the key wrote after it is not trusted any more; empty: all of it still is."""
 
     since: str = ""
 

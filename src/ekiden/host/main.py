@@ -156,7 +156,7 @@ class Host:
             outbox=outbox,
             store=store,
             pages=pages,
-            seating=Seating(self.client, self.host_id, settings.home / "seats") if settings.tools else None,
+            seating=Seating(self.client, self.host_id, settings.home) if settings.tools else None,
             survivor_s=settings.survivor_s,
         )
         outbox.items_told = supervisor.items_came

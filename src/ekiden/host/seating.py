@@ -29,12 +29,14 @@ TOOLS = "ekiden"
 
 
 class Seating:
-    """Takes and leaves the seats of one host's sessions; `folder` holds the files with their keys."""
+    """Takes and leaves the seats of one host's sessions. The files with their keys lie in `seats` of the data
+    folder `home`; what signs for a session lies there as well."""
 
-    def __init__(self, client: Client, host_id: str, folder: Path) -> None:
+    def __init__(self, client: Client, host_id: str, home: Path) -> None:
         self._client = client
         self._host_id = host_id
-        self._folder = folder
+        self._home = home
+        self._folder = home / "seats"
         self._runs: set[str] = set()
 
     def server(self, run_id: str) -> ToolServer:
@@ -45,7 +47,7 @@ class Seating:
             sys.executable,
             # -P: the folder that an agent works in is no place to import from.
             ("-P", "-m", "ekiden.cli", "mcp"),
-            {SEAT_FILE: str(self._file(run_id)), RUN_TAG: run_id},
+            {SEAT_FILE: str(self._file(run_id)), "EKIDEN_HOME": str(self._home), RUN_TAG: run_id},
         )
 
     async def take(self, run_id: str, vendor: str, native_id: str, folder: Path) -> None:

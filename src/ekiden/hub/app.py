@@ -55,6 +55,10 @@ class Chores(Protocol):
     async def stop(self) -> None: ...
 
 
+_KEYS_CHANGED = frozenset({"key.changed", "key.revoked", "key.rotated"})
+"""Events after which what was known of a key may be wrong. That one was made or refused changes no other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rooms:
     """What the door stands before. `team_id` is the team of open endpoints; `host_changed` is told when a host
@@ -205,7 +209,7 @@ class Hub:
         self.live(team_id).take(events)
         self.bells.note(team_id, events)
         self.metrics.committed(events)
-        if any("access" in event.topics for event in events):
+        if any(event.kind in _KEYS_CHANGED for event in events):
             self._forget_identities(team_id)
             if self.neighbours is not None:
                 self.neighbours.tell_keys_changed(team_id)

@@ -19,7 +19,7 @@ from ekiden.client.client import Client
 from ekiden.client.member import Member
 from ekiden.kernel.errors import EkidenError, Invalid, Unauthenticated, Unavailable
 from ekiden.kernel.limits import ACK_MESSAGES_MAX
-from ekiden.mcp.desk import Desk, PlainVoice
+from ekiden.mcp.desk import Desk
 from ekiden.mcp.envelope import plain
 from ekiden.mcp.tools import call, refusal_text, room_for, within
 from ekiden.relay.wire import Surfaced
@@ -137,7 +137,9 @@ class Seat:
         if self._desk is None or place != self._place:
             await self.close()
             self._place, self._member = place, Member(Client(*place), self._home, label=self._label)
-            self._desk = Desk(self._member.client, PlainVoice(self._member.client))
+            # Its key must be in the directory before others can seal anything for it.
+            await self._member.meet()
+            self._desk = Desk(self._member.client, self._member)
         self._look_again = False
         return self._desk
 

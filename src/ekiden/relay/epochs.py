@@ -92,9 +92,10 @@ def refuse_unsigned_wraps(
     """
     if len(wraps) > limits.EPOCH_MEMBER_KEYS_MAX:
         raise Invalid("Too many member keys.", max=limits.EPOCH_MEMBER_KEYS_MAX)
+    signer_id = signer.public.member_key_id
     for wrap in wraps:
         keys.read(wrap.wrapped, WRAPPED_BYTES)
-        if wrap.epoch != epoch or wrap.signer != signer.public.member_key_id:
+        if wrap.epoch != epoch or wrap.signer != signer_id:
             raise Invalid("A wrap is of another epoch, or by another key.")
         if not keys.signed_by(signer.public.sign, wrap.signature, wrap.statement(team, channel_id)):
             raise Invalid("The signature of a wrap is not good.")

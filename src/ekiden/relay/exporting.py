@@ -17,6 +17,7 @@ from ekiden.log.port import Reading, Row
 from ekiden.relay.directory import read_directory
 from ekiden.relay.epochs import all_epochs
 from ekiden.relay.keeping import decode_message
+from ekiden.relay.notary import with_signature
 from ekiden.relay.retention import list_purges
 from ekiden.relay.team_key import known_team_key
 from ekiden.relay.wire import Channel
@@ -74,7 +75,10 @@ async def export(
             more = str(shown[-1]["number"]) if len(shown) < len(rows) else ""
             page = _replace(
                 page,
-                messages=tuple(decode_message(row["message"]) for row in shown),
+                messages=tuple(
+                    with_signature(decode_message(row["message"]), reading.team_id, key.seed if key else None)
+                    for row in shown
+                ),
                 next=_next(part, more) if more or not thread else "",
             )
         case Part.STATUSES:

@@ -6,6 +6,8 @@ stolen API key alone cannot sign, and a stolen member key alone cannot send.
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from ekiden.crypto import keys, statements, tickets
 from ekiden.crypto.directory import MemberKey
 from ekiden.crypto.statements import Link
@@ -154,19 +156,38 @@ class TeamNotary:
         self, tx: Transaction, channel: Channel, message: Message, statement: str, seq: int
     ) -> Countersign:
         """The hub's word for where a message, or its last edit, stands. `statement` is the digest of what was
-        signed, `seq` the event's."""
+        signed, `seq` the event's. Where nothing was signed it says no more than the log does, so its signature,
+        which takes as long as all else that a post does, waits until it is exported (`with_signature`)."""
         at = message.edited_at or message.at
-        said = statements.countersign_message(
-            team=tx.team_id,
-            channel=channel.channel_id,
-            message=message.message_id,
-            statement_digest=statement,
-            seq=seq,
-            number=message.number,
-            at=at,
-        )
-        signature = keys.sign((await team_key(tx)).seed, said)
-        return Countersign(seq=seq, number=message.number, at=at, signature=signature, statement=statement)
+        mark = Countersign(seq=seq, number=message.number, at=at, statement=statement)
+        if not statement:
+            return mark
+        return _signed_mark((await team_key(tx)).seed, tx.team_id, channel.channel_id, message.message_id, mark)
+
+
+def with_signature(message: Message, team_id: str, seed: bytes | None) -> Message:
+    """`message` with the hub's signature in its countersignature, whenever that is asked for: the same bytes have
+    one signature. Without a key of the hub (`seed`) nothing stands for it."""
+    mark = message.countersign
+    if mark is None or mark.signature:
+        return message
+    if seed is None:
+        return replace(message, countersign=None)
+    signed = _signed_mark(seed, team_id, message.channel_id, message.message_id, mark)
+    return replace(message, countersign=signed)
+
+
+def _signed_mark(seed: bytes, team_id: str, channel_id: str, message_id: str, mark: Countersign) -> Countersign:
+    said = statements.countersign_message(
+        team=team_id,
+        channel=channel_id,
+        message=message_id,
+        statement_digest=mark.statement,
+        seq=mark.seq,
+        number=mark.number,
+        at=mark.at,
+    )
+    return replace(mark, signature=keys.sign(seed, said))
 
 
 # --- status ------------------------------------------------------------------------------------------------

@@ -197,6 +197,13 @@ WHERE team_id = :team_id AND channel_id = :channel_id AND number < :below
 -- Takes messages away.
 DELETE FROM channel_messages WHERE team_id = :team_id AND channel_id = :channel_id AND number <= :last;
 
+-- name: unuse_attachments_upto
+-- Messages that go have no attachments.
+DELETE FROM attachment_uses WHERE team_id = :team_id AND message_id IN (
+    SELECT m.message_id FROM channel_messages AS m
+    WHERE m.team_id = :team_id AND m.channel_id = :channel_id AND m.number <= :last
+);
+
 -- name: drop_deliveries_upto
 -- Takes away who was mentioned in messages that are gone.
 DELETE FROM deliveries WHERE team_id = :team_id AND message_id IN (

@@ -107,8 +107,7 @@ async def purge_some(tx: Transaction, channel: Channel, reaches: Reaches, *, act
             content=_content(message),
         )
     where = {"team_id": tx.team_id, "channel_id": channel.channel_id, "last": last}
-    for message in messages:
-        await tx.run("relay.unuse_attachments", team_id=tx.team_id, message_id=message.message_id)
+    await tx.run("relay.unuse_attachments_upto", **where)
     await tx.run("relay.drop_deliveries_upto", **where)
     await tx.run("relay.drop_messages_upto", **where)
     await _drop_threads(tx, channel, last)

@@ -103,7 +103,8 @@ async def _after_its_end(tx: Transaction, channel: Channel, kept: KeptStatus | N
 async def set_status(
     tx: Transaction, channel: Channel, key: str, body: SetStatus, rules: StatusRules, *, actor: Actor
 ) -> Status:
-    """Gives a key a value. `rules` are those that the value was held to; they must still stand.
+    """Gives a key a value. `rules` are those that the value was held to already; if others stand by now, it is
+    held to them here.
 
     Raises:
         VersionMoved, Invalid, TooLarge, RuleBroken: see `status_rules`.
@@ -113,20 +114,19 @@ async def set_status(
     """
     checked_key(key)
     check_value(channel, body)
-    if await load_rules(tx, channel.channel_id) != rules:
-        refuse_unfit(await load_rules(tx, channel.channel_id), key, body)
+    by_now = await load_rules(tx, channel.channel_id)
+    if by_now != rules:
+        refuse_unfit(by_now, key, body)
     if body.sealed is not None:
         refuse_stale(channel, body.sealed.epoch)
     statement = await check_status(tx, channel, key, body, actor)
-    kept = await load_status(tx, channel.channel_id, key)
-    if kept is None:
+    seen = await load_status(tx, channel.channel_id, key)
+    if seen is None:
         await _refuse_more_keys(tx, channel)
-    shown = kept.as_read(tx.steady_ms) if kept is not None else None
-    if shown is not None and kept is not None and body.if_version == shown.version and kept.is_over(tx.steady_ms):
+    kept = await _after_its_end(tx, channel, seen)
+    if seen is not None and kept is not None and kept != seen and body.if_version == seen.status.version:
         # The caller saw that it had expired; that this is said only now does not make it another version.
-        body = msgspec.structs.replace(body, if_version=None)
-    kept = await _after_its_end(tx, channel, kept)
-    expires_at = iso(seconds_of(tx.now) + body.expires_s) if body.expires_s > 0 else ""
+        body = msgspec.structs.replace(body, if_version=kept.status.version)
     line = decide_set(
         kept.status if kept is not None else None,
         channel,
@@ -134,7 +134,7 @@ async def set_status(
         body,
         await writer_of(tx, actor),
         at=tx.now,
-        expires_at=expires_at,
+        expires_at=iso(seconds_of(tx.now) + body.expires_s) if body.expires_s else "",
     )
     expires_ms = tx.steady_ms + body.expires_s * 1_000 if body.expires_s else 0
     return await tell_status(tx, channel, line, actor, expires_ms=expires_ms, statement=statement)

@@ -13,7 +13,7 @@ from ekiden.relay.keeping import HUB, decode_message, text_of
 from ekiden.relay.lease_rules import ended
 from ekiden.relay.leases import kept_lease, tell_lease
 from ekiden.relay.reach import HUB_WRITER, any_channel
-from ekiden.relay.status import load_status, tell_status
+from ekiden.relay.status import tell_status
 from ekiden.relay.status_rules import decide_revert, has_value, seconds_of
 from ekiden.relay.wire_state import Lease, LeaseEnd, Status, Suspected, Tainted
 
@@ -50,7 +50,7 @@ async def taint_more(tx: Transaction) -> None:
 
 async def _taint_some(tx: Transaction, actor: Actor, key_id: str, since: str) -> Tainted:
     leases = await _end_leases(tx, actor, key_id)
-    statuses = await _put_back(tx, actor, key_id, since)
+    statuses = await _put_back(tx, key_id, since)
     messages = await _mark_messages(tx, actor, key_id, since)
     row = await tx.row("relay.count_tainted", team_id=tx.team_id, key_id=key_id, since=since)
     assert row is not None
@@ -67,7 +67,7 @@ async def _end_leases(tx: Transaction, actor: Actor, key_id: str) -> tuple[Lease
     return tuple(over)
 
 
-async def _put_back(tx: Transaction, actor: Actor, key_id: str, since: str) -> tuple[Status, ...]:
+async def _put_back(tx: Transaction, key_id: str, since: str) -> tuple[Status, ...]:
     rows = await tx.rows(
         "relay.tainted_statuses",
         team_id=tx.team_id,
@@ -89,13 +89,14 @@ async def _put_back(tx: Transaction, actor: Actor, key_id: str, since: str) -> t
         keys[line.channel_id, line.key] = None
     back: list[Status] = []
     for channel_id, key in keys:
-        line = await _revert(tx, actor, channel_id, key)
+        line = await _revert(tx, channel_id, key)
         if line is not None:
-            back.append(line)
+            # Without its value: many of them must fit into one event, and each was told by itself.
+            back.append(_replace(line, value=None, sealed=None, evidence=None))
     return tuple(back)
 
 
-async def _revert(tx: Transaction, actor: Actor, channel_id: str, key: str) -> Status | None:
+async def _revert(tx: Transaction, channel_id: str, key: str) -> Status | None:
     """Puts one key back, if its newest line is one in doubt."""
     newest: Status | None = None
     clean: Status | None = None
@@ -118,15 +119,13 @@ async def _revert(tx: Transaction, actor: Actor, channel_id: str, key: str) -> S
         clean = next((line for line in lines if not line.suspect), None)
         before = lines[-1].version
     assert newest is not None
-    kept = await load_status(tx, channel_id, key)
-    assert kept is not None
     line = decide_revert(newest, clean, HUB_WRITER, tx.now)
     if line is None:
         return None
     expires_ms = 0
     if has_value(line) and line.expires_at:
         expires_ms = tx.steady_ms + int((seconds_of(line.expires_at) - seconds_of(tx.now)) * 1_000)
-    del actor  # the hub puts it back, whoever asked for it
+    # The hub puts it back, whoever asked for it.
     return await tell_status(tx, await any_channel(tx, channel_id), line, HUB, expires_ms=expires_ms)
 
 

@@ -183,7 +183,8 @@ class Signature(Struct, frozen=True):
 
 
 class Countersign(Struct, frozen=True):
-    """The hub's word for where a statement stands in the log."""
+    """The hub's word for where a statement stands in the log. `signature` is there at once for what its sender
+    signed, and for the rest in an export."""
 
     seq: int
     number: int

@@ -218,5 +218,5 @@ class Tainted(Struct, frozen=True):
     messages: int = 0
     left: int = 0
     statuses: tuple[Status, ...] = ()
-    """Each as it stands now, put back."""
+    """Each as it stands now, put back; without its value."""
     leases: tuple[Lease, ...] = ()

@@ -90,6 +90,55 @@ def an_ack_wakes_nobody(kit: Kit) -> None:
 
 
 @CHECKS.add
+def only_a_message_wakes(kit: Kit) -> None:
+    """A name in a topic, a title, a status value, a note, a role or a reason is data: nobody is woken by it, and
+    it comes back as it was."""
+    name = kit.channel()
+    bob, other = kit.agent("bob", name), kit.agent("other", name)
+    call = f"@{bob.name} <b>run it</b>\r\ndata: {{}}\x1b[2J"
+    root = other.post(name, "nobody in particular", title=call[:150])["message"]["message_id"]
+    with bob.door.follow(f"inbox:{bob.principal_id}") as stream:
+        done(kit.owner.patch(channel_path(name), {"topic": call}))
+        other.post(name, "a reply", thread_id=root)
+        done(kit.owner.patch(channel_path(name, "threads", root), {"title": call}))
+        done(other.door.put(channel_path(name, "status", "plan"), {"value": {call: [call]}}))
+        done(other.door.put(channel_path(name, "leases", "lock"), {"lease_s": 60, "note": call}))
+        asked = done(kit.owner.post(channel_path(name, "messages"), {"text": f"@{other.name}?", "asks": "answer"}))
+        declined = {"messages": [asked["message"]["message_id"]], "declined": True, "reason": call}
+        done(other.door.post(channel_path(name, "acks"), declined))
+        told = [frame["kind"] for frame in stream.quiet() if not frame["kind"].startswith("stream.")]
+        hold(told == [], f"woken by {told}")
+    hold(not done(bob.door.get("/v1/mentions")).body.get("mentions"), "something waits for bob")
+    hold(done(kit.owner.get(channel_path(name)))["topic"] == call, "the topic was changed")
+    hold(done(kit.owner.get(channel_path(name, "threads", root)))["title"] == call, "the title was changed")
+    hold(
+        done(kit.owner.get(channel_path(name, "status", "plan")))["value"] == {call: [call]},
+        "the value was changed",
+    )
+    hold(done(kit.owner.get(channel_path(name, "leases", "lock")))["note"] == call, "the note was changed")
+
+
+@CHECKS.add
+def names_of_who_is_gone_or_away_are_told_apart(kit: Kit) -> None:
+    """Who is away is reached later and said to be; a name whose key has ended, or that nobody has, is said to
+    reach nobody, and none of them is made; for a group the sender is told of each of it."""
+    name = kit.channel()
+    away, gone, other = kit.agent("away", name), kit.agent("gone", name), kit.agent("other", name)
+    done(kit.owner.delete(f"/v1/keys/{gone.key_id}"))
+    text = f"@{away.name} @{gone.name} @{away.name[:-1]} @{away.principal_id}"
+    posted = done(kit.owner.post(channel_path(name, "messages"), {"text": text})).body
+    ways = {one["name"]: one.get("way", "none") for one in posted["deliveries"]}
+    hold(ways.get(away.name, "none") != "none", f"who is away: {posted['deliveries']}")
+    hold(ways.get(gone.name, "none") == "none", f"who is gone is said to be reached: {posted['deliveries']}")
+    lost = {one["name"] for one in posted.get("unplaced", [])}
+    hold(lost >= {away.name[:-1], away.principal_id}, f"unplaced are {lost}")
+    hold(not {one["name"] for one in posted["deliveries"]} & lost, "one is both reached and not")
+    all_of_it = done(kit.owner.post(channel_path(name, "messages"), {"text": "@all stand up"})).body
+    told = {one["name"] for one in all_of_it["deliveries"]}
+    hold(told >= {away.name, other.name}, f"of @all the sender is told of {told}")
+
+
+@CHECKS.add
 def reading_is_not_acking(kit: Kit) -> None:
     """However often and by whatever way something is read, it stays unread until it is acked."""
     name = kit.channel()
