@@ -23,9 +23,8 @@ pytestmark = pytest.mark.anyio
 PAGE = Path(__file__).parents[2] / "docs" / "relay.md"
 
 
-async def test_every_example_answers_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_example_answers_what_the_page_shows(tmp_path: Path) -> None:
     """In the page's order, in a shell, through the real server."""
-    monkeypatch.setattr(pages, "PAGE", PAGE)
     curl = tmp_path / "programs" / "curl"
     curl.parent.mkdir()
     curl.write_text(pages.CURL.replace("{python}", sys.executable))
@@ -42,7 +41,7 @@ async def test_every_example_answers_what_the_page_shows(tmp_path: Path, monkeyp
             "BOB": bob["key"],
             "MESSAGE": new_id(Prefix.MESSAGE),
         }
-        found = pages.examples()
+        found = pages.examples(PAGE)
         assert len(found) == 7
         for commands, shown in found:
             process = await asyncio.create_subprocess_exec(
