@@ -71,7 +71,7 @@ async def test_a_name_that_reaches_nobody_is_said_to_be_so(room: Room) -> None:
         ("everyone", "unknown"),
     ]
     assert [mention.name for mention in posted.message.mentions] == ["bob"]
-    beside = await room.post("ann", "no name in it", mentions=("bob", "nobody"))
+    beside = await room.post("ann", "no name in it", mentions=("@bob", "bob", "nobody"))
     assert [mention.name for mention in beside.message.mentions] == ["bob"]
     assert failed(beside) == [("nobody", "unknown")]
 

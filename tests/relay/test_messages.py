@@ -11,7 +11,7 @@ from ekiden.kernel.errors import CommandReused, Conflict, EkidenError, Forbidden
 from ekiden.kernel.ids import Prefix, new_id
 from ekiden.kernel.limits import RELAY_PAGE_BYTES_MAX, RELAY_TEXT_BYTES_MAX
 from ekiden.log.port import Command, Transaction
-from ekiden.relay import messages
+from ekiden.relay import messages, retention
 from ekiden.relay.wire import Asks, Attachment, Message, Post, Retention
 from ekiden.relay.wire_state import AttachmentBytes
 from relay.room import AGENT, TEAM, Room
@@ -104,6 +104,9 @@ async def test_what_a_post_may_not_be(room: Room) -> None:
         (Invalid, {"text": "x", "asks": "ack", "expires_s": -1}),
         (Invalid, {"text": "x", "title": "t" * 201}),
         (Invalid, {"text": "x", "title": "t", "thread_id": known}),
+        (Invalid, {"text": "x", "mentions": ("n" * 1_000,)}),
+        (Invalid, {"text": "x", "mentions": ("n",) * 101}),
+        (Invalid, {"text": "x", "attachments": (Attachment("0" * 64, 1, "n" * 1_000),)}),
         (TooLarge, {"text": "é" * (RELAY_TEXT_BYTES_MAX // 2 + 1)}),
         (NotFound, {"text": "x", "thread_id": new_id(Prefix.MESSAGE)}),
         (NotFound, {"text": "x", "answers": new_id(Prefix.MESSAGE)}),
@@ -346,6 +349,40 @@ async def test_what_was_edited_away_or_deleted_is_nowhere_any_more(room: Room) -
     await room.delete("ann", named)
     assert await said_anywhere(room, "LOUD") == []
     assert (await room.thread(named)).title == "a plain title"
+
+
+async def keep_no_more(room: Room) -> None:
+    """What the chore of retention does."""
+    for channel, reaches in await room.ask(retention.channels_over):
+        await room.log.write(TEAM, lambda tx, c=channel, r=reaches: retention.retain_some(tx, c.channel_id, r))
+
+
+async def test_what_was_said_in_a_deleted_channel_goes(room: Room) -> None:
+    await room.make()
+    root = (await room.post("ann", "a SECRET @bob")).message.message_id
+    await room.post("bob", "more SECRET", thread_id=root)
+    await room.change_thread("bob", root, done=True)
+    await room.drop()
+    assert (await room.mentions("bob")).mentions == ()
+    await keep_no_more(room)
+    assert await said_anywhere(room, "SECRET") == []
+    head = await room.head()
+    await keep_no_more(room)
+    assert await room.head() == head
+
+
+async def test_a_thread_that_goes_on_loses_the_words_of_what_was_purged(room: Room) -> None:
+    await room.make(retention=Retention(count=1))
+    root = (await room.post("ann", "a SECRET title")).message.message_id
+    await room.change_thread("ann", (await room.post("bob", "reply", thread_id=root)).message.thread_id, done=True)
+    await room.post("bob", "the last", thread_id=root)
+    await keep_no_more(room)
+    assert await said_anywhere(room, "SECRET") == []
+    thread = await room.thread(root)
+    assert (thread.title, thread.last_number) == ("", 3)
+    page = await room.page(after="0")
+    assert ([message.text for message in page.messages], page.missing) == (["the last"], 2)
+    assert (await room.page()).missing == 2
 
 
 async def test_a_deleted_reply_is_gone_from_its_thread_too(room: Room) -> None:

@@ -62,7 +62,7 @@ class Called:
 async def call(tx: Transaction, caller: Caller, channel: Channel, text: str, others: Sequence[str]) -> Called:
     """Finds out whom the names in a text, and those beside it, mean."""
     called = Called({}, [])
-    names = dict.fromkeys((*mentions_in(text), *others))
+    names = dict.fromkeys((*mentions_in(text), *(name.removeprefix("@") for name in others)))
     if not names:
         return called
     may_call = caller.allowed("mention", channel.resource)

@@ -216,14 +216,9 @@ DELETE FROM deliveries WHERE team_id = :team_id AND message_id IN (
 DELETE FROM channel_threads WHERE team_id = :team_id AND channel_id = :channel_id AND last_number <= :last;
 
 -- name: threads_begun_upto
--- Threads that go on and whose first word is gone.
-SELECT thread_id, thread FROM channel_threads
-WHERE team_id = :team_id AND channel_id = :channel_id AND root_number <= :last AND last_number > :last
-    AND thread LIKE '%"title":"%' AND thread NOT LIKE '%"title":""%';
-
--- name: retitle_thread
--- Changes what a thread is called.
-UPDATE channel_threads SET thread = :thread WHERE team_id = :team_id AND thread_id = :thread_id;
+-- Threads whose first word is gone.
+SELECT thread_id, channel_id, root_number, state, replies, last_number, last_at, thread, named, told, wakes
+FROM channel_threads WHERE team_id = :team_id AND channel_id = :channel_id AND root_number <= :last;
 
 -- name: set_first_number
 -- Moves where a channel's messages begin.
@@ -255,10 +250,10 @@ SELECT purged FROM purges
 WHERE team_id = :team_id AND channel_id = :channel_id AND last_number > :after ORDER BY last_number LIMIT :most;
 
 -- name: channels_with_heads
--- All channels that are not deleted.
+-- All channels, deleted ones too.
 SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_seq, h.members
 FROM channels AS c JOIN channel_heads AS h ON h.team_id = c.team_id AND h.channel_id = c.channel_id
-WHERE c.team_id = :team_id AND c.state <> 'deleted' ORDER BY c.channel_id;
+WHERE c.team_id = :team_id ORDER BY c.channel_id;
 
 -- name: messages_to_export
 -- Messages of a channel, or of one thread of it, above a number, in order.

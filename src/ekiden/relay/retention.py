@@ -18,15 +18,14 @@ from ekiden.kernel import limits
 from ekiden.kernel.clock import iso
 from ekiden.kernel.errors import Invalid
 from ekiden.log.port import Actor, Reading, Row, Transaction
-from ekiden.relay.keeping import HUB, channel_of, decode_message, text_of
+from ekiden.relay.keeping import HUB, channel_of, decode_message, rename_thread, text_of, thread_of
 from ekiden.relay.rules import refuse_held
 from ekiden.relay.status_rules import seconds_of
 from ekiden.relay.team_key import team_key
-from ekiden.relay.wire import Channel, Message, MessageState, Thread
+from ekiden.relay.wire import Channel, ChannelState, Message, MessageState
 from ekiden.relay.wire_state import Purge, Purged, Purges
 
 _purged = msgspec.json.Decoder(Purged).decode
-_thread = msgspec.json.Decoder(Thread).decode
 _NUMBER_MAX = 1 << 53
 
 
@@ -65,7 +64,10 @@ def _time(text: str) -> str:
 
 
 def kept_by(channel: Channel, now: str) -> Sequence[Reaches]:
-    """What the channel's retention takes away: what is older than its age, and what is beyond its count."""
+    """What the channel's retention takes away: what is older than its age, and what is beyond its count; of a
+    channel that was deleted, everything."""
+    if channel.state is ChannelState.DELETED:
+        return (Reaches(),)
     retention = channel.retention
     reaches: list[Reaches] = []
     if retention.age_s:
@@ -170,12 +172,13 @@ async def _drop_threads(tx: Transaction, channel: Channel, last: int) -> None:
     """Threads that lie wholly in the range go with it; one that goes on loses the title that its first word
     gave."""
     where = {"team_id": tx.team_id, "channel_id": channel.channel_id, "last": last}
-    await tx.run("relay.drop_threads_upto", **where)
     for row in await tx.rows("relay.threads_begun_upto", **where):
-        thread = msgspec.structs.replace(_thread(row["thread"]), title="")
-        await tx.run(
-            "relay.retitle_thread", team_id=tx.team_id, thread_id=row["thread_id"], thread=text_of(thread)
-        )
+        kept = thread_of(row)
+        if kept.thread.last_number > last:
+            await rename_thread(tx, channel, kept, "", HUB)
+        elif kept.told:
+            await tx.redact(*kept.told, answers=False)
+    await tx.run("relay.drop_threads_upto", **where)
 
 
 def _upto(going: list[Row]) -> int:

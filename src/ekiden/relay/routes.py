@@ -16,6 +16,7 @@ from ekiden.kernel.ids import Prefix, checked_id, new_id
 from ekiden.kernel.limits import (
     ACK_MESSAGES_MAX,
     ATTACHMENT_BYTES_MAX,
+    ATTACHMENT_NAME_CHARS_MAX,
     MENTION_WAIT_S_MAX,
     PAGE_ROWS_DEFAULT,
     RELAY_PAGE_MESSAGES_MAX,
@@ -256,6 +257,8 @@ class Relay:
         """Base64 comes and goes in JSON; what is stored is found by the hash of the bytes."""
         caller, ref = self._caller(call), call.parameters["channel"]
         sha256 = rules.checked_sha256(call.parameters["sha256"])
+        if len(body.media_type) > ATTACHMENT_NAME_CHARS_MAX:
+            raise Invalid(f"A media type has at most {ATTACHMENT_NAME_CHARS_MAX} characters.")
         if len(body.data) > ATTACHMENT_BYTES_MAX:
             raise TooLarge("The attachment is too large.", size=len(body.data), max=ATTACHMENT_BYTES_MAX)
         if hashlib.sha256(body.data).hexdigest() != sha256:
