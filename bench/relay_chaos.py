@@ -51,6 +51,8 @@ KILL_HUB_EVERY_S = (7.0, 11.0)
 CUT_AFTER_BYTES = (5_000, 500_000)
 SENDING_S = 38.0
 GIVE_UP_S = 46.0
+SHARE_NEEDED = 10
+"""A run in which not even one in so many of the posts was acknowledged has failed."""
 _CURSOR = re.compile(rb"^id: [a-z0-9]+\.(\d+)$", re.MULTILINE)
 _MESSAGE = re.compile(rb'"message_id":"(msg_\d{20})"')
 
@@ -367,6 +369,7 @@ async def measure(hub: TheHub, keys: list[str], until: float) -> tuple[int, str]
     hub.end(signal.SIGTERM)
     wrong = faults(agents, followers, hub.home / "ekiden.db")
     done = sum(len(agent.acknowledged) for agent in agents)
+    assert done >= WANTED / SHARE_NEEDED, f"only {done} posts were acknowledged, which shows nothing"
     did = {
         "agents killed": sum(agent.kills for agent in agents),
         "hubs killed": hub.kills,

@@ -13,7 +13,7 @@ from sessions.door import open_house
 pytestmark = pytest.mark.anyio
 
 LARGE = 200 * limits.KIB
-COUNT = 24
+COUNT = 14
 LISTS: dict[str, tuple[str, str, int]] = {
     "messages": ("messages?limit=200&after=0", "after", limits.RELAY_PAGE_BYTES_MAX + limits.RELAY_TEXT_BYTES_MAX),
     "mentions": ("messages?limit=200&after=0&mentions=me", "after", limits.RELAY_PAGE_BYTES_MAX + LARGE),

@@ -269,14 +269,16 @@ class Stream:
                 self._owner.overruns += 1
                 await self._catch_up(self._seq)
                 continue
+            due = self._owner.clock.monotonic() >= self.beat_at
+            if self._position == ring.head and not due:
+                await self._wait()
+                continue
             data, self._position = ring.chunk(self._position, self.choice)
             self._seq = ring.seq_before(self._position)
-            if self._owner.clock.monotonic() >= self.beat_at:
+            if due:
                 data += self._beat()
             if data:
                 await self._write(data)
-            elif self._position == ring.head:
-                await self._wait()
 
     def _beat(self) -> bytes:
         self.beat_at = self._owner.clock.monotonic() + STREAM_BEAT_S

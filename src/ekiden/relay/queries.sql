@@ -92,8 +92,9 @@ WHERE team_id = :team_id AND sender_id = :principal_id AND channel_id = :channel
 
 -- name: acked_and_own
 -- Of what lies above a number: how many messages are in acked ranges, and how many of the principal's own are not.
+-- Cast, since Postgres makes a decimal of a sum of whole numbers, which would be told as text.
 SELECT
-    (SELECT COALESCE(sum(r.high - r.low + 1), 0) FROM receipt_ranges r
+    (SELECT CAST(COALESCE(sum(r.high - r.low + 1), 0) AS BIGINT) FROM receipt_ranges r
      WHERE r.team_id = :team_id AND r.channel_id = :channel_id AND r.principal_id = :principal_id) AS acked,
     (SELECT count(*) FROM channel_messages m
      WHERE m.team_id = :team_id AND m.sender_id = :principal_id AND m.channel_id = :channel_id AND m.number > :above

@@ -197,6 +197,33 @@ def pages_are_everything_and_nothing_twice(kit: Kit) -> None:
 
 
 @CHECKS.add
+def threads_that_grow_side_by_side_do_not_mix(kit: Kit) -> None:
+    """Two threads whose replies alternate: each one's pages are its own replies, once; what is unread is counted
+    exactly, and acking one thread's replies leaves the other's."""
+    name = kit.channel()
+    reader = kit.agent("reader", name)
+    path = channel_path(name, "messages")
+    roots = [done(kit.owner.post(path, {"text": f"root {one}"}))["message"]["message_id"] for one in range(2)]
+    replies: list[list[str]] = [[], []]
+    for number in range(20):
+        body = {"text": str(number), "thread_id": roots[number % 2]}
+        replies[number % 2].append(done(kit.owner.post(path, body))["message"]["message_id"])
+    for root, wanted in zip(roots, replies, strict=True):
+        found: list[str] = []
+        after = "0"
+        while after:
+            page = done(reader.door.get(path, thread=root, limit=5, after=after)).body
+            found += [message["message_id"] for message in page["messages"]]
+            after = page.get("after", "")
+        hold(found == [root, *wanted], f"the pages of a thread are {found}")
+    hold(done(reader.door.get(channel_path(name)))["unread"] == 22, "not all is unread")
+    done(reader.door.post(channel_path(name, "acks"), {"messages": replies[0]}))
+    hold(done(reader.door.get(channel_path(name)))["unread"] == 12, "the count is not what is left")
+    left = [message["message_id"] for message in kit.messages(name, reader.door, unread=1, limit=50)]
+    hold(sorted(left) == sorted([*roots, *replies[1]]), f"unread are {left}")
+
+
+@CHECKS.add
 def a_stream_tells_each_thing_once_and_cannot_be_forged(kit: Kit) -> None:
     """Line ends, separators and frames inside a text stay inside it; a stream resumed from a cursor has no gap."""
     name = kit.channel()
