@@ -74,7 +74,7 @@ SELECT DISTINCT sha256 FROM attachment_uses WHERE team_id = :team_id AND message
 
 -- name: add_head
 -- How far its numbers reach.
-INSERT INTO channel_heads (team_id, channel_id, first_number, last_number, spoken_number, members)
+INSERT INTO channel_heads (team_id, channel_id, first_number, last_number, spoken_seq, members)
 VALUES (:team_id, :channel_id, 1, 0, 0, 0) ON CONFLICT (team_id, channel_id) DO NOTHING;
 
 -- name: add_principal

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.kernel.limits import WAKE_PAIRS_MAX, WAKES_FORGOTTEN_S, WORDS_REMEMBERED_MAX
-from ekiden.relay.loops import NO_WAKES, Account, Said, judge, words_of
+from ekiden.relay.loops import NO_WAKES, Account, Said, Woken, hops_of, judge, words_of
 from ekiden.relay.wire import Budgets, Thread
 from relay.dialogues import ORDINARY, POLITE
 from relay.room import Room
@@ -28,27 +28,58 @@ BUDGETS = st.builds(
 )
 
 
+class Exchange:
+    """What the room keeps beside the account: how each agent was woken, one message after the other."""
+
+    def __init__(self, budgets: Budgets, *, in_thread: bool = False) -> None:
+        self.budgets = budgets
+        self.in_thread = in_thread
+        self.account = NO_WAKES
+        self.woken: dict[str, Woken] = {}
+        self.seq = 0
+        self.spoken_seq = 0
+
+    def say(
+        self, sender: str, called: list[str], words: tuple[str, ...] = (), *, asks: bool = False, at: int = 0
+    ) -> tuple[int, tuple[str, ...]]:
+        """(hops, why) of a message; `ann` is a person."""
+        self.seq += 1
+        person = sender == "ann"
+        hops = 0 if person else hops_of(self.woken.get(sender), spoken_seq=self.spoken_seq, at=at)
+        said = Said(sender, person, hops, words, asks, at)
+        judged = judge(
+            self.account, self.budgets, said, [(who, who == "ann") for who in called], in_thread=self.in_thread
+        )
+        self.account = msgspec.json.decode(msgspec.json.encode(judged.account), type=Account)
+        assert self.account == judged.account
+        if person:
+            self.spoken_seq = self.seq
+        for who, why in zip(called, judged.why, strict=True):
+            if not why and who != "ann":
+                before = self.woken.get(who)
+                kept = 0 if person else hops_of(before, spoken_seq=self.spoken_seq, at=at)
+                self.woken[who] = Woken(max(kept, hops + 1), self.seq, at)
+        return hops, judged.why
+
+
 @given(TURNS, BUDGETS)
 def test_whatever_agents_do_they_wake_each_other_a_bounded_number_of_times(
     turns: list[tuple[str, list[str], str, int]], budgets: Budgets
 ) -> None:
     """Within an hour and without a person: in a thread never more than its budget, between two never more turns
     than the pair's, and no chain longer than its hops; the account itself stays small."""
-    account, at, wakes, longest = NO_WAKES, 0, 0, 0
+    room, at, wakes, longest = Exchange(budgets, in_thread=True), 0, 0, 0
     turns_of: dict[frozenset[str], list[str]] = {}
     for index, (sender, called, kind, pause_s) in enumerate(turns):
         at += pause_s
-        words = (f"word{index}",) if kind == "new" else ()
         others = [who for who in called if who != sender]
-        said = Said(sender, False, words, kind == "ask", at)
-        judged = judge(account, budgets, said, [(who, False) for who in others], in_thread=True)
-        account = msgspec.json.decode(msgspec.json.encode(judged.account), type=Account)
-        assert account == judged.account
-        for who, why in zip(others, judged.why, strict=True):
+        words = (f"word{index}",) if kind == "new" else ()
+        hops, reasons = room.say(sender, others, words, asks=kind == "ask", at=at)
+        for who, why in zip(others, reasons, strict=True):
             if why:
                 continue
             wakes += 1
-            longest = max(longest, judged.hops + 1)
+            longest = max(longest, hops + 1)
             alternating = turns_of.setdefault(frozenset((sender, who)), [])
             if not alternating or alternating[-1] != sender:
                 alternating.append(sender)
@@ -57,68 +88,56 @@ def test_whatever_agents_do_they_wake_each_other_a_bounded_number_of_times(
         assert wakes <= budgets.thread
         assert longest <= budgets.hops
         assert all(len(alternating) <= budgets.pair for alternating in turns_of.values())
-        assert len(account.words) <= WORDS_REMEMBERED_MAX
-        assert len(account.pairs) <= WAKE_PAIRS_MAX
+        assert len(room.account.words) <= WORDS_REMEMBERED_MAX
+        assert len(room.account.pairs) <= WAKE_PAIRS_MAX
 
 
 @given(TURNS, BUDGETS)
 def test_a_person_is_always_reached_and_begins_the_account_anew(
     turns: list[tuple[str, list[str], str, int]], budgets: Budgets
 ) -> None:
-    account = NO_WAKES
+    room = Exchange(budgets, in_thread=True)
     for sender, called, _, _ in turns:
-        said = Said(sender, False, (), False, 0)
-        recipients = [*((who, False) for who in called), ("ann", True)]
-        judged = judge(account, budgets, said, recipients, in_thread=True)
-        assert judged.why[-1] == ""
-        account = judged.account
-    spoken = judge(account, budgets, Said("ann", True, ("go",), False, 0), [("agent0", False)], in_thread=True)
-    assert spoken.why == ("",)
-    assert (spoken.account.wakes, spoken.account.pairs, spoken.account.stopped) == (0, {}, "")
-    assert spoken.account.woken["agent0"].hops == 1
+        _, why = room.say(sender, [*called, "ann"])
+        assert why[-1] == ""
+    assert room.say("ann", ["agent0"], ("go",)) == (0, ("",))
+    assert (room.account.wakes, room.account.pairs, room.account.stopped) == (0, {}, "")
+    assert room.woken["agent0"].hops == 1
+    for agent in AGENTS[1:]:
+        assert room.say(agent, [])[0] == 0
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 5])
 def test_a_ring_of_any_length_ends_by_its_hops(size: int) -> None:
-    account = judge(
-        NO_WAKES, Budgets(), Said("ann", True, (), False, 0), [("agent0", False)], in_thread=False
-    ).account
+    room = Exchange(Budgets())
+    room.say("ann", ["agent0"])
     for turn in range(50):
-        said = Said(f"agent{turn % size}", False, (f"word{turn}",), False, turn)
-        judged = judge(account, Budgets(), said, [(f"agent{(turn + 1) % size}", False)], in_thread=False)
-        account = judged.account
-        if judged.why != ("",):
+        hops, why = room.say(f"agent{turn % size}", [f"agent{(turn + 1) % size}"], (f"word{turn}",), at=turn)
+        assert hops == turn + 1
+        if why != ("",):
             break
-    assert (turn, judged.why, account.stopped) == (7, ("loop_hops",), "loop_hops")
+    assert (turn, why, room.account.stopped) == (7, ("loop_hops",), "loop_hops")
 
 
 def test_what_is_told_without_an_answer_is_no_loop() -> None:
     """A program that reports to the same agent all day is not stopped, nor is what happens once an hour."""
-    account = NO_WAKES
+    room = Exchange(Budgets())
     for turn in range(500):
-        said = Said("ci", False, (f"run{turn}",), False, turn * 60)
-        judged = judge(account, Budgets(), said, [("bob", False)], in_thread=False)
-        account = judged.account
-        assert judged.why == ("",)
+        assert room.say("ci", ["bob"], (f"run{turn}",), at=turn * 60) == (0, ("",))
     for turn in range(100):
         sender, other = ("a", "b") if turn % 2 else ("b", "a")
-        said = Said(sender, False, (f"word{turn}",), False, 100_000 + turn * (WAKES_FORGOTTEN_S + 1))
-        judged = judge(account, Budgets(), said, [(other, False)], in_thread=False)
-        account = judged.account
-        assert judged.why == ("",)
+        at = 100_000 + turn * (WAKES_FORGOTTEN_S + 1)
+        assert room.say(sender, [other], (f"word{turn}",), at=at) == (0, ("",))
 
 
 def stale_turns(dialogue: tuple[str, ...], damper: int = Budgets().damper) -> list[int]:
     """The turns of a dialogue that the damper would not deliver."""
-    budgets = Budgets(hops=1_000, pair=1_000, thread=1_000, damper=damper)
-    account, stopped = NO_WAKES, []
+    room = Exchange(Budgets(hops=1_000, pair=1_000, thread=1_000, damper=damper))
+    stopped: list[int] = []
     for turn, text in enumerate(dialogue):
         sender, other = ("a", "b") if turn % 2 == 0 else ("b", "a")
-        judged = judge(
-            account, budgets, Said(sender, False, words_of(text), False, turn), [(other, False)], in_thread=True
-        )
-        account = judged.account
-        if judged.why != ("",):
+        _, why = room.say(sender, [other], words_of(text), at=turn)
+        if why != ("",):
             stopped.append(turn)
     return stopped
 
@@ -223,3 +242,30 @@ async def test_a_thread_has_its_budget_of_wake_ups(room: Room) -> None:
     assert turns <= 6
     elsewhere = await room.post("a", "@b outside of it")
     assert elsewhere.notice == ""
+
+
+@pytest.mark.parametrize("names", [["a", "b"], ["a", "b", "c"]])
+async def test_a_chain_goes_on_through_threads_and_channels(room: Room, names: list[str]) -> None:
+    """Who answers in another place each time is stopped as well: each place by itself would see no loop."""
+    for ref in ("one", "two", "three"):
+        await room.make(ref)
+    for name in names:
+        room.agent(name)
+    await room.post("ann", f"@{names[0]} begin", "one")
+    root, head = "", 0
+    for turn in range(40):
+        name, other = names[turn % len(names)], names[(turn + 1) % len(names)]
+        if not await room.wakes(name, head):
+            break
+        head = await room.head()
+        ref = ("one", "two", "three")[turn % 3]
+        posted = await room.post(
+            name, f"@{other} word{turn}", ref, thread_id=root if turn % 2 and ref == "one" else ""
+        )
+        assert posted.message.hops == turn + 1
+        root = posted.message.message_id if ref == "one" and not posted.message.thread_id else root
+    assert turn == Budgets().hops
+    assert posted.notice == "loop_hops"
+    assert (await room.post("ann", f"@{other} go on", "two")).notice == ""
+    assert await room.wakes(other, head)
+    assert (await room.post(other, f"@{name} gladly", "two")).message.hops == 1

@@ -20,7 +20,7 @@ NOT_GOOD = 14
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     """The script of the page, in a folder of its own."""
-    [text] = re.findall(r"```sh\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    [text] = re.findall(r"```sh\n(# deploy.*?)```", DOCS.read_text(), re.DOTALL)
     path = tmp_path / "work" / "deploy.sh"
     path.parent.mkdir()
     path.write_text(text)

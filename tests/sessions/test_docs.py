@@ -57,12 +57,13 @@ except urllib.error.HTTPError as error:
 """
 
 
-def examples() -> list[tuple[str, Any]]:
-    """(commands, the answer that the page shows) of each example, in the page's order."""
-    blocks = BLOCK.findall(PAGE.read_text())
+def examples(page: Path = PAGE) -> list[tuple[str, Any]]:
+    """(commands, the answer that the page shows) of each example, in the page's order; a script of its own, which
+    begins by saying what it is, is none."""
+    blocks = BLOCK.findall(page.read_text())
     found: list[tuple[str, Any]] = []
     for (kind, text), (next_kind, answer) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
-        if kind == "sh":
+        if kind == "sh" and not text.startswith("#"):
             assert next_kind == "json", f"no answer is shown for: {text}"
             found.append((text, json.loads(answer)))
     return found

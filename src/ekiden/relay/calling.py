@@ -10,13 +10,14 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from ekiden.kernel.clock import iso
-from ekiden.kernel.limits import CHANNEL_MEMBERS_MAX, MENTIONS_PER_MESSAGE_MAX
+from ekiden.kernel.limits import CHANNEL_MEMBERS_MAX, MENTIONS_PER_MESSAGE_MAX, WAKES_FORGOTTEN_S
 from ekiden.log.port import Transaction
 from ekiden.relay import loops, rules
 from ekiden.relay.keeping import (
     Caller,
     KeptChannel,
     KeptDelivery,
+    KeptThread,
     add_delivery,
     column,
     tell_delivery,
@@ -25,6 +26,7 @@ from ekiden.relay.mentions import mentions_in
 from ekiden.relay.port import Known, Notice, Waker
 from ekiden.relay.wire import (
     Asks,
+    Authority,
     Channel,
     Delivery,
     DeliveryState,
@@ -129,12 +131,14 @@ async def _named(
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Why each that is called is not woken ("" if it is), in the order of `Called.people`."""
+    """Why each that is called is not woken ("" if it is), in the order of `Called.people`. `changed`: the account
+    is another one now; `spoken_seq` is of the last word of a person where this is said."""
 
     why: tuple[str, ...]
     woken: tuple[str, ...]
     hops: int
     account: loops.Account
+    spoken_seq: int
     changed: bool
 
 
@@ -142,15 +146,17 @@ async def judge(
     tx: Transaction,
     caller: Caller,
     kept: KeptChannel,
+    thread: KeptThread | None,
     body: Post | Edit,
     sender: Known,
     called: Called,
-    account: loops.Account,
-    *,
-    in_thread: bool,
 ) -> Judged:
-    """Who of those that are called is woken: not oneself, not who may not read here, and not without end."""
+    """Who of those that are called is woken: not oneself, not who may not read here, and not without end. `kept`
+    is the channel as `keeping.channel_to_post` gives it."""
     at = _seconds(tx.now)
+    account = kept.account if thread is None else thread.account
+    spoken_seq = kept.spoken_seq if thread is None else account.spoken_seq
+    hops = 0 if sender.is_person else loops.hops_of(kept.woken, spoken_seq=spoken_seq, at=at)
     why: dict[str, str] = {}
     for who, _ in called.people.values():
         if who.principal_id == caller.principal_id:
@@ -160,25 +166,30 @@ async def judge(
         else:
             why[who.principal_id] = ""
     reached = [(who.principal_id, who.is_person) for who, _ in called.people.values() if not why[who.principal_id]]
-    if not reached and not (sender.is_person and in_thread):
-        hops = 0 if sender.is_person else loops.hops_of(account, caller.principal_id, at=at)
-        return Judged(tuple(why.values()), (), hops, account, changed=False)
+    if not reached and not (sender.is_person and thread is not None):
+        return Judged(tuple(why.values()), (), hops, account, spoken_seq, changed=False)
     brings = isinstance(body, Post) and bool(body.attachments or body.answers or body.asks is not Asks.NOTHING)
-    said = loops.Said(
-        caller.principal_id,
-        sender.is_person,
-        None if body.sealed is not None else loops.words_of(body.text),
-        brings,
-        at,
-    )
-    judged = loops.judge(account, kept.channel.budgets, said, reached, in_thread=in_thread)
+    words = None if body.sealed is not None else loops.words_of(body.text)
+    said = loops.Said(caller.principal_id, sender.is_person, hops, words, brings, at)
+    judged = loops.judge(account, kept.channel.budgets, said, reached, in_thread=thread is not None)
     why.update(zip((who for who, _ in reached), judged.why, strict=True))
-    return Judged(
-        tuple(why.values()),
-        tuple(who for who, reason in why.items() if not reason),
-        judged.hops,
-        judged.account,
-        changed=True,
+    woken = tuple(who for who, reason in why.items() if not reason)
+    return Judged(tuple(why.values()), woken, hops, judged.account, spoken_seq, changed=True)
+
+
+async def _note_woken(tx: Transaction, principal_id: str, message: Message, judged: Judged, seq: int) -> None:
+    """How far an agent that is woken by a message is from the last word of a person."""
+    at = _seconds(tx.now)
+    await tx.put(
+        "relay.put_woken",
+        team_id=tx.team_id,
+        principal_id=principal_id,
+        hops=judged.hops + 1,
+        seq=seq,
+        at_s=at,
+        anew=int(message.authority is Authority.PERSON),
+        spoken_seq=judged.spoken_seq,
+        forgotten_s=at - WAKES_FORGOTTEN_S,
     )
 
 
@@ -192,7 +203,7 @@ async def deliver(
     channel: Channel,
     message: Message,
     called: Called,
-    why: Sequence[str],
+    judged: Judged,
     expires_s: int,
     seq: int,
 ) -> tuple[Delivery, ...]:
@@ -200,7 +211,7 @@ async def deliver(
     it waits all the same; only oneself, and who may not read here, get nothing."""
     expires_at = _later(tx.now, expires_s) if expires_s else ""
     deliveries: list[Delivery] = []
-    for (who, _), reason in zip(called.people.values(), why, strict=True):
+    for (who, _), reason in zip(called.people.values(), judged.why, strict=True):
         delivery = Delivery(
             message_id=message.message_id,
             principal_id=who.principal_id,
@@ -216,6 +227,8 @@ async def deliver(
         if reason not in ("self", "may_not_read"):
             if not reason:
                 delivery = _replace(delivery, way=await _reach(tx, caller, channel, message, who))
+                if not who.is_person:
+                    await _note_woken(tx, who.principal_id, message, judged, seq)
             waits = rules.waits_in(delivery.state, message.asks, quietly=bool(reason))
             rank = rules.rank_of(message.asks)
             await add_delivery(tx, KeptDelivery(delivery, channel.channel_id, message.sender_id, waits, rank, seq))

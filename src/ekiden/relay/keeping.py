@@ -12,7 +12,7 @@ from ekiden.kernel.errors import Forbidden, Hidden, NotFound
 from ekiden.kernel.ids import Prefix
 from ekiden.kernel.limits import THREAD_EVENTS_KNOWN_MAX
 from ekiden.log.port import Actor, Reading, Row, Transaction
-from ekiden.relay.loops import NO_WAKES, Account, wakes_left
+from ekiden.relay.loops import NO_WAKES, Account, Woken, wakes_left
 from ekiden.relay.port import Known, Ports
 from ekiden.relay.rules import Acked, waits_in
 from ekiden.relay.wire import (
@@ -85,14 +85,16 @@ class Caller:
 
 @dataclass(slots=True)
 class KeptChannel:
-    """A channel as its tables hold it. `spoken_number` is of the last word of a person outside threads. The rest
-    is there for a post only: whether the sender follows it (None: it never did), the account of wakes, and the
+    """A channel as its tables hold it. `spoken_seq` is of the last word of a person outside threads. The rest
+    is there for a post only: whether the sender follows it (None: it never did), how it was woken, the account of
+    wakes, and the
     digest of what was sent under the same id before."""
 
     channel: Channel
-    spoken_number: int
+    spoken_seq: int
     follows: bool | None = None
     account: Account = NO_WAKES
+    woken: Woken | None = None
     digest: str | None = None
 
     @property
@@ -116,14 +118,16 @@ def channel_of(row: Row) -> KeptChannel:
         last_number=row["last_number"],
         members=row["members"],
     )
-    return KeptChannel(channel, row["spoken_number"])
+    return KeptChannel(channel, row["spoken_seq"])
 
 
 def _to_post(row: Row) -> KeptChannel:
     kept = channel_of(row)
     kept.follows = None if row["follows"] is None else bool(row["follows"])
-    if row["wakes"] is not None and row["wakes_since"] == kept.spoken_number:
+    if row["wakes"] is not None and row["wakes_since"] == kept.spoken_seq:
         kept.account = _account(row["wakes"])
+    if row["woken_seq"] is not None:
+        kept.woken = Woken(row["woken_hops"], row["woken_seq"], row["woken_at_s"])
     kept.digest = row["digest"]
     return kept
 

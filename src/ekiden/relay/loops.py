@@ -2,7 +2,9 @@
 
 An account is kept for each thread, and one for what is said outside of threads. It counts from the last word of a
 person:
-- *hops*: a chain of wake-ups (a person wakes A, A wakes B, …) has at most `hops` links, rings of any length too;
+- *hops*: a chain of wake-ups (a person wakes A, A wakes B, …) has at most `hops` links, rings of any length too.
+How
+  far each agent is from a person goes with it, into other threads and channels;
 - *pair*: two wake each other in turn at most `pair` times;
 - *thread*: in one thread there are at most `thread` wake-ups among agents;
 - *damper*: after `damper` messages in a row that say nothing new, nobody is woken until something new is said.
@@ -15,7 +17,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -33,10 +34,12 @@ class PairWakes(msgspec.Struct, frozen=True, array_like=True):
     at: int
 
 
-class Woken(msgspec.Struct, frozen=True, array_like=True):
-    """How many wake-ups lie between somebody and the last word of a person, and when it was woken (seconds)."""
+class Woken(msgspec.Struct, frozen=True):
+    """How many wake-ups lie between an agent and the last word of a person; the seq and time (seconds) of the last
+    one."""
 
     hops: int
+    seq: int
     at: int
 
 
@@ -45,8 +48,9 @@ class Account(msgspec.Struct, frozen=True, omit_defaults=True):
 
     wakes: int = 0
     at: int = 0
+    spoken_seq: int = 0
+    """Of the last word of a person, in a thread's account."""
     pairs: dict[str, PairWakes] = {}
-    woken: dict[str, Woken] = {}
     stale: int = 0
     words: tuple[str, ...] = ()
     stopped: str = ""
@@ -58,11 +62,13 @@ NO_WAKES = Account()
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message as the account sees it. `words` are what could be new in it, None if it cannot be read (sealed);
+    """A message as the account sees it. `hops` is how many wake-ups lie between it and the last word of a person,
+    `words` are what could be new in it, None if it cannot be read (sealed);
     `asks` whether it asks something or brings something (an attachment, an answer that was asked for)."""
 
     sender_id: str
     by_person: bool
+    hops: int
     words: tuple[str, ...] | None
     asks: bool
     at: int
@@ -70,18 +76,19 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What follows: the account from now on, the hops of the message, and for each who would be woken the reason
-    why it is not ("" if it is)."""
+    """What follows: the account from now on, and for each who would be woken the reason why it is not ("" if it
+    is)."""
 
     account: Account
-    hops: int
     why: tuple[str, ...]
 
 
-def hops_of(account: Account, sender_id: str, *, at: int) -> int:
-    """How many wake-ups lie between what `sender_id` says now and the last word of a person."""
-    woken = account.woken.get(sender_id)
-    return 0 if woken is None or at - woken.at > WAKES_FORGOTTEN_S else woken.hops
+def hops_of(woken: Woken | None, *, spoken_seq: int, at: int) -> int:
+    """How many wake-ups lie between what an agent says now and the last word of a person, which was heard here at
+    `spoken_seq`."""
+    if woken is None or woken.seq < spoken_seq or at - woken.at > WAKES_FORGOTTEN_S:
+        return 0
+    return woken.hops
 
 
 def judge(
@@ -92,56 +99,45 @@ def judge(
     A person's word begins the account anew, and a mention of a person is always delivered.
     """
     if said.by_person:
-        woken = {who: Woken(1, said.at) for who, person in recipients if not person}
-        return Judged(Account(at=said.at, woken=_newest(woken)), 0, ("",) * len(recipients))
-    account = _remembered(account, said.at)
-    hops = hops_of(account, said.sender_id, at=said.at)
-    agents = [who for who, person in recipients if not person]
-    if not agents:
-        return Judged(_heard(account, said), hops, ("",) * len(recipients))
-    account = _heard(account, said)
+        return Judged(Account(at=said.at), ("",) * len(recipients))
+    account = _heard(_remembered(account, said.at), said)
+    if all(person for _, person in recipients):
+        return Judged(account, ("",) * len(recipients))
     whole = ""
-    if hops >= budgets.hops:
+    if said.hops >= budgets.hops:
         whole = HOPS
     elif account.stale > budgets.damper:
         whole = NOTHING_NEW
-    pairs, woken, wakes = dict(account.pairs), dict(account.woken), account.wakes
+    pairs, wakes = dict(account.pairs), account.wakes
     why: list[str] = []
     for who, person in recipients:
         reason = "" if person else whole
         if not person and not reason:
-            pair = _with_turn(pairs.get(_pair_key(said.sender_id, who)), said)
+            key = f"{min(said.sender_id, who)} {max(said.sender_id, who)}"
+            pair = _with_turn(pairs.get(key), said)
             if in_thread and wakes >= budgets.thread:
                 reason = THREAD
             elif pair.turns > budgets.pair:
                 reason = PAIR
             else:
                 wakes += 1
-                pairs[_pair_key(said.sender_id, who)] = pair
-                woken[who] = Woken(max(hops + 1, hops_of(account, who, at=said.at)), said.at)
+                pairs[key] = pair
         why.append(reason)
     stops = [reason for reason in why if reason]
-    woke = len(stops) < len(recipients) and any(
-        not reason for reason, (_, person) in zip(why, recipients, strict=True) if not person
-    )
+    woke = any(not reason and not person for reason, (_, person) in zip(why, recipients, strict=True))
     account = msgspec.structs.replace(
         account,
         wakes=wakes,
         at=said.at,
         pairs=_newest(pairs),
-        woken=_newest(woken),
         stopped=stops[0] if stops and not woke else "",
     )
-    return Judged(account, hops, tuple(why))
+    return Judged(account, tuple(why))
 
 
 def wakes_left(account: Account, budgets: Budgets) -> int:
     """How many wake-ups among agents a thread has left before a person speaks."""
     return max(0, budgets.thread - account.wakes)
-
-
-def _pair_key(one: str, other: str) -> str:
-    return f"{min(one, other)} {max(one, other)}"
 
 
 def _with_turn(pair: PairWakes | None, said: Said) -> PairWakes:
@@ -165,21 +161,17 @@ def _heard(account: Account, said: Said) -> Account:
 def _remembered(account: Account, now: int) -> Account:
     """The account without what is forgotten by now."""
     if account.at and now - account.at > WAKES_FORGOTTEN_S:
-        return Account()
+        return Account(spoken_seq=account.spoken_seq)
     old = now - WAKES_FORGOTTEN_S
-    return msgspec.structs.replace(
-        account,
-        pairs={key: pair for key, pair in account.pairs.items() if pair.at >= old},
-        woken={who: woken for who, woken in account.woken.items() if woken.at >= old},
-    )
+    pairs = {key: pair for key, pair in account.pairs.items() if pair.at >= old}
+    return msgspec.structs.replace(account, pairs=pairs)
 
 
-def _newest(entries: dict[str, Any]) -> dict[str, Any]:
+def _newest(pairs: dict[str, PairWakes]) -> dict[str, PairWakes]:
     """At most `WAKE_PAIRS_MAX` of them: those that were used last."""
-    if len(entries) <= WAKE_PAIRS_MAX:
-        return entries
-    kept = sorted(entries.items(), key=lambda entry: entry[1].at)[-WAKE_PAIRS_MAX:]
-    return dict(kept)
+    if len(pairs) <= WAKE_PAIRS_MAX:
+        return pairs
+    return dict(sorted(pairs.items(), key=lambda entry: entry[1].at)[-WAKE_PAIRS_MAX:])
 
 
 # --- what is new in a text ---------------------------------------------------------------------------------

@@ -81,8 +81,7 @@ async def post(tx: Transaction, caller: Caller, ref: str, message_id: str, body:
     statement = await notary.check_post(tx, channel, message_id, body, caller.actor) if notary else ""
     called = await call(tx, caller, channel, body.text, body.mentions)
     number = channel.last_number + 1
-    account = thread.account if thread is not None else kept.account
-    judged = await judge(tx, caller, kept, body, sender, called, account, in_thread=thread is not None)
+    judged = await judge(tx, caller, kept, thread, body, sender, called)
     message = Message(
         message_id=message_id,
         channel_id=channel.channel_id,
@@ -110,14 +109,13 @@ async def post(tx: Transaction, caller: Caller, ref: str, message_id: str, body:
     if thread is not None:
         await _reply(tx, caller, channel, thread, message, judged.account)
     else:
-        if judged.changed:
-            since = number if sender.is_person else kept.spoken_number
-            await put_wakes(tx, channel.channel_id, since, judged.account)
+        if judged.changed and not sender.is_person:
+            await put_wakes(tx, channel.channel_id, kept.spoken_seq, judged.account)
         if body.title:
             await _begin_thread(tx, caller, channel, message)
     if body.answers:
         await _answered(tx, caller, channel, body.answers)
-    deliveries = await deliver(tx, caller, channel, message, called, judged.why, body.expires_s, seq)
+    deliveries = await deliver(tx, caller, channel, message, called, judged, body.expires_s, seq)
     notice = next((why for why in judged.why if why in _STOPS), "")
     return Posted(message, deliveries, tuple(called.unplaced), notice)
 
@@ -255,7 +253,7 @@ async def _store(
         team_id=tx.team_id,
         channel_id=message.channel_id,
         last_number=message.number,
-        spoken_number=message.number if spoken else kept.spoken_number,
+        spoken_seq=seq if spoken else kept.spoken_seq,
     )
     await tx.put(
         "relay.add_message",
@@ -322,8 +320,7 @@ async def edit(tx: Transaction, caller: Caller, ref: str, message_id: str, body:
     sender = await caller_known(tx, caller)
     thread = await load_thread(tx, channel.channel_id, before.thread_id) if before.thread_id else None
     posting = await channel_to_post(tx, caller, channel.channel_id, message_id)
-    account = thread.account if thread is not None else posting.account
-    judged = await judge(tx, caller, kept, body, sender, fresh, account, in_thread=thread is not None)
+    judged = await judge(tx, caller, posting, thread, body, sender, fresh)
     message = _replace(
         before,
         text=body.text,
@@ -337,12 +334,12 @@ async def edit(tx: Transaction, caller: Caller, ref: str, message_id: str, body:
     )
     message = await _countersigned(tx, caller, channel, message, statement)
     seq = await _change(tx, caller, kept, known, message, "message.edited", judged.woken)
-    if thread is not None and judged.changed:
+    if thread is not None and judged.changed and not sender.is_person:
         thread.account = judged.account
         await put_thread(tx, thread)
-    elif judged.changed:
-        await put_wakes(tx, channel.channel_id, kept.spoken_number, judged.account)
-    deliveries = await deliver(tx, caller, channel, message, fresh, judged.why, 0, seq)
+    elif judged.changed and not sender.is_person:
+        await put_wakes(tx, channel.channel_id, kept.spoken_seq, judged.account)
+    deliveries = await deliver(tx, caller, channel, message, fresh, judged, 0, seq)
     return Posted(message, deliveries, tuple(called.unplaced))
 
 

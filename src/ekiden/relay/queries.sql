@@ -2,34 +2,36 @@
 
 -- name: channel_by_name
 -- The channels of a name: one that is open to all, and a private one.
-SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_number, h.members
+SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_seq, h.members
 FROM channels c JOIN channel_heads h ON h.team_id = c.team_id AND h.channel_id = c.channel_id
 WHERE c.team_id = :team_id AND c.name = :ref ORDER BY c.private;
 
 -- name: channel_by_id
 -- One channel, or nothing.
-SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_number, h.members
+SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_seq, h.members
 FROM channels c JOIN channel_heads h ON h.team_id = c.team_id AND h.channel_id = c.channel_id
 WHERE c.team_id = :team_id AND c.channel_id = :ref;
 
 -- name: channel_by_name_to_post
--- The channels of a name with all that a post needs to know: whether the sender follows it, the account of wakes, and
--- the message of that id, should it be there already.
-SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_number, h.members,
-       r.follows, w.since AS wakes_since, w.wakes, m.digest
+-- The channels of a name with all that a post needs to know: whether the sender follows it, the account of wakes, how
+-- the sender was woken, and the message of that id, should it be there already.
+SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_seq, h.members,
+       r.follows, w.since AS wakes_since, w.wakes, m.digest, g.hops AS woken_hops, g.seq AS woken_seq, g.at_s AS woken_at_s
 FROM channels c JOIN channel_heads h ON h.team_id = c.team_id AND h.channel_id = c.channel_id
 LEFT JOIN receipts r ON r.team_id = c.team_id AND r.channel_id = c.channel_id AND r.principal_id = :principal_id
 LEFT JOIN channel_wakes w ON w.team_id = c.team_id AND w.channel_id = c.channel_id
+LEFT JOIN agent_wakes g ON g.team_id = c.team_id AND g.principal_id = :principal_id
 LEFT JOIN channel_messages m ON m.team_id = c.team_id AND m.message_id = :message_id
 WHERE c.team_id = :team_id AND c.name = :ref ORDER BY c.private;
 
 -- name: channel_by_id_to_post
 -- The same by id.
-SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_number, h.members,
-       r.follows, w.since AS wakes_since, w.wakes, m.digest
+SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_seq, h.members,
+       r.follows, w.since AS wakes_since, w.wakes, m.digest, g.hops AS woken_hops, g.seq AS woken_seq, g.at_s AS woken_at_s
 FROM channels c JOIN channel_heads h ON h.team_id = c.team_id AND h.channel_id = c.channel_id
 LEFT JOIN receipts r ON r.team_id = c.team_id AND r.channel_id = c.channel_id AND r.principal_id = :principal_id
 LEFT JOIN channel_wakes w ON w.team_id = c.team_id AND w.channel_id = c.channel_id
+LEFT JOIN agent_wakes g ON g.team_id = c.team_id AND g.principal_id = :principal_id
 LEFT JOIN channel_messages m ON m.team_id = c.team_id AND m.message_id = :message_id
 WHERE c.team_id = :team_id AND c.channel_id = :ref;
 
@@ -52,12 +54,12 @@ UPDATE channels SET state = :state, channel = :channel WHERE team_id = :team_id 
 
 -- name: add_head
 -- Where a new channel's numbers begin.
-INSERT INTO channel_heads (team_id, channel_id, first_number, last_number, spoken_number, members)
+INSERT INTO channel_heads (team_id, channel_id, first_number, last_number, spoken_seq, members)
 VALUES (:team_id, :channel_id, 1, 0, 0, 0);
 
 -- name: move_head
 -- The number of the newest message, and of the last word of a person.
-UPDATE channel_heads SET last_number = :last_number, spoken_number = :spoken_number
+UPDATE channel_heads SET last_number = :last_number, spoken_seq = :spoken_seq
 WHERE team_id = :team_id AND channel_id = :channel_id;
 
 -- name: count_member
@@ -66,7 +68,7 @@ UPDATE channel_heads SET members = members + :more WHERE team_id = :team_id AND 
 
 -- name: channels_after
 -- Channels by name, with what one principal has acked in each.
-SELECT c.channel_id, c.name, c.private, c.state, c.channel, h.first_number, h.last_number, h.spoken_number, h.members,
+SELECT c.channel_id, c.name, c.private, c.state, c.channel, h.first_number, h.last_number, h.spoken_seq, h.members,
        r.follows, r.acked_to
 FROM channels c JOIN channel_heads h ON h.team_id = c.team_id AND h.channel_id = c.channel_id
 LEFT JOIN receipts r ON r.team_id = c.team_id AND r.channel_id = c.channel_id AND r.principal_id = :principal_id
@@ -76,7 +78,7 @@ ORDER BY c.name, c.private LIMIT :most;
 
 -- name: channels_followed
 -- The channels that a principal follows and has not wholly acked.
-SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_number, h.members, r.acked_to
+SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_seq, h.members, r.acked_to
 FROM receipts r
 JOIN channel_heads h ON h.team_id = r.team_id AND h.channel_id = r.channel_id
 JOIN channels c ON c.team_id = r.team_id AND c.channel_id = r.channel_id
@@ -301,6 +303,15 @@ WHERE m.team_id = :team_id AND m.channel_id = :channel_id AND m.number = :number
 -- Keeps the account of who woke whom outside threads.
 INSERT INTO channel_wakes (team_id, channel_id, since, wakes) VALUES (:team_id, :channel_id, :since, :wakes)
 ON CONFLICT (team_id, channel_id) DO UPDATE SET since = excluded.since, wakes = excluded.wakes;
+
+-- name: put_woken
+-- An agent was woken. A chain does not become shorter by another wake-up, but by a person's word (`anew`, or after
+-- `spoken_seq`), or when it is forgotten.
+INSERT INTO agent_wakes (team_id, principal_id, hops, seq, at_s) VALUES (:team_id, :principal_id, :hops, :seq, :at_s)
+ON CONFLICT (team_id, principal_id) DO UPDATE
+SET hops = CASE WHEN :anew = 1 OR agent_wakes.seq < :spoken_seq OR agent_wakes.at_s < :forgotten_s
+                     OR agent_wakes.hops < excluded.hops THEN excluded.hops ELSE agent_wakes.hops END,
+    seq = excluded.seq, at_s = excluded.at_s;
 
 -- name: thread
 -- One thread, or nothing.

@@ -256,7 +256,7 @@ WHERE team_id = :team_id AND channel_id = :channel_id AND last_number > :after O
 
 -- name: channels_with_heads
 -- All channels that are not deleted.
-SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_number, h.members
+SELECT c.channel_id, c.state, c.channel, h.first_number, h.last_number, h.spoken_seq, h.members
 FROM channels AS c JOIN channel_heads AS h ON h.team_id = c.team_id AND h.channel_id = c.channel_id
 WHERE c.team_id = :team_id AND c.state <> 'deleted' ORDER BY c.channel_id;
 

@@ -15,14 +15,14 @@ CREATE TABLE channels (
 
 CREATE UNIQUE INDEX channels_by_name ON channels (team_id, name, private);
 
--- What changes with every message, apart so that the row stays narrow. `spoken_number` is of the last word of a person
+-- What changes with every message, apart so that the row stays narrow. `spoken_seq` is of the last word of a person
 -- outside threads, `members` how many follow the channel.
 CREATE TABLE channel_heads (
     team_id text NOT NULL,
     channel_id text NOT NULL,
     first_number bigint NOT NULL,
     last_number bigint NOT NULL,
-    spoken_number bigint NOT NULL,
+    spoken_seq bigint NOT NULL,
     members bigint NOT NULL,
     PRIMARY KEY (team_id, channel_id)
 );
@@ -84,13 +84,24 @@ CREATE TABLE channel_threads (
 
 CREATE INDEX channel_threads_newest ON channel_threads (team_id, channel_id, last_number);
 
--- The account of who woke whom outside threads; see `relay.loops`. It counts while no person has spoken after `since`.
+-- The account of who woke whom outside threads; see `relay.loops`. It counts while no person has spoken after `since`
+-- (a seq).
 CREATE TABLE channel_wakes (
     team_id text NOT NULL,
     channel_id text NOT NULL,
     since bigint NOT NULL,
     wakes text NOT NULL,
     PRIMARY KEY (team_id, channel_id)
+);
+
+-- How many wake-ups lie between an agent and the last word of a person, wherever it was woken; when it was woken last.
+CREATE TABLE agent_wakes (
+    team_id text NOT NULL,
+    principal_id text NOT NULL,
+    hops bigint NOT NULL,
+    seq bigint NOT NULL,
+    at_s bigint NOT NULL,
+    PRIMARY KEY (team_id, principal_id)
 );
 
 -- One row for each principal that a message mentions. `waits`: 1 it waits and may wake, 2 it waits without waking,
