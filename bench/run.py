@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -48,6 +48,11 @@ def figures() -> dict[str, Path]:
         for call, line in _NAMED.findall(path.read_text("utf-8")):
             found[call or line] = path
     return found
+
+
+def begun(name: str, known: Iterable[str]) -> list[str]:
+    """The figures whose names begin with this one, in order."""
+    return sorted(one for one in known if one.startswith(f"{name}_"))
 
 
 def meets(found: re.Match[str]) -> bool:
@@ -117,6 +122,8 @@ def main(names: Sequence[str]) -> int:
     if "--list" in names:
         print("\n".join(f"{name:36} bench/{path.name}" for name, path in sorted(known.items())))
         return 0
+    # What a figure is called may end with the way it was taken: cross_node_push_p99 stands for both of its ways.
+    names = [one for name in names for one in ([name] if name in known else begun(name, known) or [name])]
     unknown = [name for name in (*names, *TABLE) if name not in known]
     if unknown:
         print(f"There is no figure {unknown[0]}. There are: {', '.join(sorted(known))}", file=sys.stderr)
