@@ -6,12 +6,14 @@ import pytest
 
 from ekiden.hub import tidying
 from ekiden.hub.chores import Chores
+from ekiden.hub.people import TeamPeople
 from ekiden.hub.tidying import own_chores
 from ekiden.hub.wiring import ROOMS
 from ekiden.kernel.errors import AlreadyAnswered
 from ekiden.kernel.limits import CHORE_RETENTION_EVERY_S
 from ekiden.log.open import open_log
 from ekiden.log.queries import joined, room_queries
+from ekiden.relay.port import Ports
 from ekiden.sessions import retention
 from ekiden.sessions.keeping import load_approval, load_message, load_turn
 from ekiden.sessions.wire import FeedApproval, FeedApprovalEnd, FeedMessage, FeedTurn
@@ -33,7 +35,8 @@ async def room(log_place: str) -> AsyncIterator[Room]:
 
 
 async def tidy(room: Room) -> None:
-    await Chores(room.log, TEAM, "node", room.clock, own_chores(room.clock, 0.0, 90 * DAY_S)).look()
+    chores = own_chores(room.clock, 0.0, 90 * DAY_S, Ports(TeamPeople()))
+    await Chores(room.log, TEAM, "node", room.clock, chores).look()
 
 
 async def a_turn(room: Room, session_id: str, number: int) -> tuple[str, str, str]:
