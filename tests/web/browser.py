@@ -86,3 +86,16 @@ def made_from_text(page: Page) -> list[str]:
             [node.title, node.getAttribute('aria-label'), node.getAttribute('placeholder')]).join(' ')"""
     )
     return [*made, *(ascii(one) for one in UNSEEN if one in raw)]
+
+
+def to_the_top(page: Page, text: str) -> None:
+    """Sends a long list to its top until `text` is drawn. The list goes to its end when it is first drawn, perhaps
+    only after the first try."""
+    page.wait_for_function(
+        """(text) => {
+            const list = document.querySelector('.virtual');
+            if (list) list.scrollTop = 0;
+            return list !== null && list.textContent.includes(text);
+        }""",
+        arg=text,
+    )

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from web import scenes
-from web.browser import DESK, PHONE, made_from_text
+from web.browser import DESK, PHONE, made_from_text, to_the_top
 from web.conftest import OpenPage
 from web.stub_door import StubDoor
 
@@ -130,7 +130,7 @@ def test_hostile_text_is_text_everywhere(door: StubDoor, open_page: OpenPage, ki
         assert page.url.startswith(door.url)
     page.goto(f"{door.url}/#/session/ses_bad")
     expect(page.locator(".virtual-row").first).to_be_visible()
-    page.evaluate("() => { document.querySelector('.virtual').scrollTop = 0 }")
+    to_the_top(page, "evil.example")
     said = page.locator(".say", has=page.get_by_role("button", name="safe"))
     for typed in (
         '<script>top.location="//evil.example"</script>',
@@ -146,7 +146,7 @@ def test_a_link_shows_where_it_leads_before_it_opens(door: StubDoor, open_page: 
     scenes.hostile(door)
     page = open_page("/#/session/ses_bad")
     expect(page.locator(".virtual-row").first).to_be_visible()
-    page.evaluate("() => { document.querySelector('.virtual').scrollTop = 0 }")
+    to_the_top(page, "xn--e1awd7f.example")
     said = page.locator(".say", has=page.get_by_role("button", name="safe"))
     expect(said).to_contain_text("(xn--e1awd7f.example)")
     said.get_by_role("button", name="safe").click()

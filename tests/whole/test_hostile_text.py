@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 from cases.desk import folder_name, thread_id
 from vendors.claude.files import assistant, encode, result, user
 from vendors.codex.files import joined, meta, response, written
-from web.browser import DESK, Guard, chromium, made_from_text
+from web.browser import DESK, Guard, chromium, made_from_text, to_the_top
 from web.scenes import HOSTILE
 from whole.computer import Computer, wait_for
 
@@ -86,7 +86,7 @@ def test_hostile_text_of_session_files_is_only_text_on_the_page(computer: Comput
         guard.watch(page)
         page.goto(f"{computer.url}/#/session/{session_id}")
         expect(page.locator(".virtual-row", has_text="the end of it").first).to_be_visible()
-        page.evaluate("() => { document.querySelector('.virtual').scrollTop = 0 }")
+        to_the_top(page, '<script>top.location="//evil.example"</script>')
         expect(page.locator("#page")).to_contain_text('<script>top.location="//evil.example"</script>')
         page.evaluate(
             "() => document.querySelectorAll('.note-button, .tool > .head[aria-expanded=false]')"
