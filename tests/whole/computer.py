@@ -65,6 +65,7 @@ class Computer:
             "FAKE_KEY": "x",
         }
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._clients: list[PlainClient] = []
         self.up_process: subprocess.Popen[bytes] | None = None
         self.url = ""
         self.link = ""
@@ -172,8 +173,10 @@ trust_level = "trusted"
         return (Path(self.environment["EKIDEN_HOME"]) / "local.key").read_text().strip()
 
     def client(self) -> PlainClient:
-        """A client of the door with the local key."""
-        return PlainClient(self.url, self.key())
+        """A client of the door with the local key; it is closed with the computer, if nobody did so before."""
+        client = PlainClient(self.url, self.key())
+        self._clients.append(client)
+        return client
 
     def sessions(self) -> list[dict[str, Any]]:
         with self.client() as client:
@@ -199,6 +202,8 @@ trust_level = "trusted"
 
     def close(self) -> None:
         """Ends all that was started here, and what that started."""
+        for client in self._clients:
+            client.close()
         if self.up_process is not None and self.up_process.poll() is None:
             self.up_process.send_signal(signal.SIGTERM)
             try:

@@ -41,6 +41,7 @@ class Nodes:
         self.link = ""
         self.host_id = ""
         self._host_key = ""
+        self._clients: list[PlainClient] = []
         self._nodes: list[subprocess.Popen[str]] = []
         self._host: subprocess.Popen[str] | None = None
         if self._nats is not None:
@@ -109,9 +110,12 @@ class Nodes:
         return json.loads(node.stdout.readline())
 
     def client(self, number: int | None = None) -> PlainClient:
-        """A client with the first node's command line key: through the round-robin, or at one node."""
+        """A client with the first node's command line key: through the round-robin, or at one node. It is closed
+        with the nodes, if nobody did so before."""
         key = (self.home(0) / "local.key").read_text().strip()
-        return PlainClient(self.url if number is None else self.urls[number], key)
+        client = PlainClient(self.url if number is None else self.urls[number], key)
+        self._clients.append(client)
+        return client
 
     def where(self, *words: str) -> int | None:
         """The number of the node that now streams to whoever has all these words in the head of the request."""
@@ -137,6 +141,8 @@ class Nodes:
 
     def close(self) -> None:
         """Ends all of it in order, as an operator does."""
+        for client in self._clients:
+            client.close()
         for process in self._processes():
             _gone(process, signal.SIGTERM)
         self.round_robin.stop()
