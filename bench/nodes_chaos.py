@@ -189,7 +189,7 @@ async def measure(database: str, three: list[Node], postgres: Any, nats: Any, un
     log = await stored(database, team_id)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(max(1.0, until - time.monotonic())):
-            while not seen or seen[-1] < max(log):  # noqa: ASYNC110
+            while not seen or seen[-1] < max(log):  # noqa: ASYNC110 - the follower is another task, and a node between them may be dead
                 await asyncio.sleep(0.05)
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)

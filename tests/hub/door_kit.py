@@ -325,7 +325,7 @@ class Following:
 async def until(holds: Callable[[], bool]) -> None:
     """Waits until something holds; fails if it does not come to."""
     async with asyncio.timeout(WAIT_S):
-        while not holds():  # noqa: ASYNC110
+        while not holds():  # noqa: ASYNC110 - whatever is waited for has no event of its own
             await asyncio.sleep(0.005)
 
 
