@@ -122,6 +122,10 @@ class Nodes:
         found = self.round_robin.where("/v1/stream", *words)
         return self.round_robin.ports.index(found[-1]) if found else None
 
+    def prefer(self, number: int, *words: str) -> None:
+        """Has this node stream to whoever has all these words in the head of the request, while it can be reached."""
+        self.round_robin.prefer(self.round_robin.ports[number], "/v1/stream", *words)
+
     def host_at(self) -> int:
         """The number of the node that the host has dialled."""
         return wait_for(lambda: [at] if (at := self.where(self.host_id)) is not None else None, "the host")[0]

@@ -1,7 +1,8 @@
 """A plain round-robin before the nodes of a hub: each request goes to the next one, and comes back as it comes.
 
-A node that cannot be reached is passed by, what may have been seen is never repeated, and where no node is left
-the answer is 502. It puts no mark on requests: to the nodes they come from this computer, as they do in truth.
+Nodes may be preferred for some requests, as by a proxy with sticky sessions. A node that cannot be reached is passed
+by, what may have been seen is never repeated, and where no node is left the answer is 502. It puts no mark on
+requests: to the nodes they come from this computer, as they do in truth.
 """
 
 import asyncio
@@ -31,6 +32,7 @@ class RoundRobin:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._talks: set[asyncio.Task[None]] = set()
         self._open: dict[bytes, int] = {}
+        self._preferred: dict[tuple[str, ...], int] = {}
         self._thread.start()
         self._server = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10.0)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
@@ -38,6 +40,10 @@ class RoundRobin:
     def where(self, *words: str) -> list[int]:
         """The ports of the nodes that now answer requests with all these words in their heads."""
         return [port for head, port in list(self._open.items()) if all(word.encode() in head for word in words)]
+
+    def prefer(self, port: int, *words: str) -> None:
+        """Sends requests with all these words in their heads to this node, for as long as it can be reached."""
+        self._preferred[words] = port
 
     def stop(self) -> None:
         """Cuts what is open and listens no more."""
@@ -64,7 +70,7 @@ class RoundRobin:
         """One request and its answer; whoever ends first ends it for both."""
         with contextlib.closing(writer), contextlib.suppress(OSError, EOFError, asyncio.LimitOverrunError):
             head = await reader.readuntil(b"\r\n\r\n")
-            node = await self._reach()
+            node = await self._reach(head)
             if node is None:
                 writer.write(_NOBODY)
                 await writer.drain()
@@ -83,6 +89,9 @@ class RoundRobin:
                         way.cancel()
                     await asyncio.gather(*ways, return_exceptions=True)
 
+    def _preferred_by(self, head: bytes) -> list[int]:
+        return [port for words, port in self._preferred.items() if all(word.encode() in head for word in words)]
+
     @contextlib.contextmanager
     def _noted(self, head: bytes, port: int) -> Iterator[None]:
         name = b"%d " % next(self._numbers) + head
@@ -92,9 +101,9 @@ class RoundRobin:
         finally:
             del self._open[name]
 
-    async def _reach(self) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter] | None:
-        for _ in self.ports:
-            port = next(self._order)
+    async def _reach(self, head: bytes) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter] | None:
+        in_turn = itertools.islice(self._order, len(self.ports))
+        for port in itertools.chain(self._preferred_by(head), in_turn):
             with contextlib.suppress(OSError):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 self.taken[port] += 1

@@ -25,6 +25,10 @@ def test_a_turn_is_watched_to_its_end_though_the_node_of_its_host_dies(
     computer.up()
     nodes = computer.nodes
     native_turn(computer, "claude", "Count for me @@text ready")
+    a = nodes.host_at()
+    b = (a + 1) % len(nodes.urls)
+    nodes.prefer(b, "the phone")
+    nodes.prefer(a, "the desktop")
     devices = devices_of(computer)
     phone = devices.signed_in({**PHONE, "user_agent": "the phone"})
     open_by_hand(phone, "Count for me")
@@ -32,23 +36,18 @@ def test_a_turn_is_watched_to_its_end_though_the_node_of_its_host_dies(
     expect(phone.locator(".session-head")).to_contain_text("same turn")
     desk = devices.signed_in({**DESK, "user_agent": "the desktop"})
     desk.goto(phone.url)
-    a = nodes.host_at()
-    wait_for(lambda: nodes.where("the phone") not in (None, a) or phone.reload() is None, "the phone is at B")
-    wait_for(lambda: nodes.where("the desktop") == a or desk.reload() is None, "the desktop is at A")
 
     send(phone, f"Begin @@hold end @@delay 0.05 @@n 80 @@text {WORDS}")
     for page in (phone, desk):
         expect(page.locator(".growing")).to_contain_text("w5 ")
-    assert nodes.host_at() == a
-    b = nodes.where("the phone")
-    assert b not in (None, a)
+    assert (nodes.host_at(), nodes.where("the desktop"), nodes.where("the phone")) == (a, a, b)
     nodes.kill(a)
     picture(phone, "node-killed-phone")
     for page in (phone, desk):
         expect(page.locator(".growing")).to_contain_text("w78")
     assert nodes.where("the phone") == b
     assert nodes.host_at() != a
-    assert nodes.where("the desktop") not in (None, a)
+    wait_for(lambda: nodes.where("the desktop") not in (None, a), "the desktop is at another node")
     picture(phone, "node-gone-phone")
     model.release("end")
     for page, size in ((phone, "phone"), (desk, "desk")):
