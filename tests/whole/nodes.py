@@ -123,7 +123,7 @@ class Nodes:
         return self.round_robin.ports.index(found[-1]) if found else None
 
     def prefer(self, number: int, *words: str) -> None:
-        """Has this node stream to whoever has all these words in the head of the request, while it can be reached."""
+        """Has this node, while it can be reached, stream to whoever has all these words in the request's head."""
         self.round_robin.prefer(self.round_robin.ports[number], "/v1/stream", *words)
 
     def host_at(self) -> int:

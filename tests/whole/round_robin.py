@@ -1,8 +1,8 @@
 """A plain round-robin before the nodes of a hub: each request goes to the next one, and comes back as it comes.
 
-Nodes may be preferred for some requests, as by a proxy with sticky sessions. A node that cannot be reached is passed
-by, what may have been seen is never repeated, and where no node is left the answer is 502. It puts no mark on
-requests: to the nodes they come from this computer, as they do in truth.
+Nodes may be preferred for some requests, as by a proxy with sticky sessions. A node that cannot be reached is
+passed by, what may have been seen is never repeated, and where no node is left the answer is 502. It puts no mark
+on requests: to the nodes they come from this computer, as they do in truth.
 """
 
 import asyncio
