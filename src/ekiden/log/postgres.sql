@@ -35,9 +35,27 @@ LEFT JOIN (
 DELETE FROM commands AS c USING unnest(:principal_ids::text[], :command_ids::text[]) AS w (principal_id, command_id)
 WHERE c.team_id = :team_id AND c.principal_id = w.principal_id AND c.command_id = w.command_id;
 
--- name: end_batch
--- Moves a team's head and says which commit this is.
-WITH moved AS (
+-- name: write_batch
+-- Writes events with their topics, and answers; moves the team's head, and says which commit this is.
+WITH given AS MATERIALIZED (
+    SELECT :head_before + e.number AS seq, e.kind, e.topics, e.at, e.actor_id, e.actor_key, e.actor_name, e.body
+    FROM unnest(
+        :kinds::text[], :topics::text[], :ats::text[], :actor_ids::text[], :actor_keys::text[], :actor_names::text[],
+        :bodies::text[]
+    ) WITH ORDINALITY AS e (kind, topics, at, actor_id, actor_key, actor_name, body, number)
+), said AS (
+    INSERT INTO events (team_id, seq, kind, topics, at, actor_id, actor_key, actor_name, body)
+    SELECT :team_id, g.* FROM given AS g
+), found_by AS (
+    INSERT INTO event_topics (team_id, topic, seq)
+    SELECT :team_id, t.topic, g.seq FROM given AS g CROSS JOIN LATERAL unnest(string_to_array(g.topics, ' ')) AS t (topic)
+), answered AS (
+    INSERT INTO commands (team_id, principal_id, command_id, digest, answer, seq, done_at_s)
+    SELECT :team_id, a.*, :at_s
+    FROM unnest(
+        :principal_ids::text[], :command_ids::text[], :digests::text[], :answers::text[], :answer_seqs::bigint[]
+    ) AS a
+), moved AS (
     UPDATE teams SET head = :head WHERE team_id = :team_id AND head <> :head
 )
 INSERT INTO batches (team_id, node_id, batch_id, at_s) VALUES (:team_id, :node_id, :batch_id, :at_s)

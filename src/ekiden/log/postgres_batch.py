@@ -4,7 +4,7 @@ Whoever waits for Postgres waits for the others of the batch too, so as little a
 - *ahead*: verbs that begin with a lookup are begun together, and their lookups go to Postgres as one. Each is then
   carried on in its turn; if a command before it may have changed what it saw, it is asked again;
 - *late*: what a verb only puts (`Transaction.put`) waits until something could notice, and goes out with its like;
-- events, answers and the head are written when all verbs have ended.
+- events, answers and the head are written when all verbs have ended, by one statement.
 
 So commands see what those before them did, as if each had the database for itself. One that refuses takes back
 what it put and appended, which Postgres has not heard of. Should Postgres refuse a statement, or a verb refuse
@@ -40,9 +40,6 @@ from ekiden.log.touching import Traces
 
 T = TypeVar("T")
 
-_EVENT_COLUMNS = ("team_id", "seq", "kind", "topics", "at", "actor_id", "actor_key", "actor_name", "body")
-_TOPIC_COLUMNS = ("team_id", "topic", "seq")
-_ANSWER_COLUMNS = ("team_id", "principal_id", "command_id", "digest", "answer", "seq", "done_at_s")
 REFUSALS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 """What asyncpg raises when a statement does not succeed."""
 
@@ -72,6 +69,9 @@ class Batch:
     queries_of_events: frozenset[str]
     steady: SteadyTime
     team_id: str
+    node_id: str
+    at_s: int
+    """When it began, in whole seconds since the epoch."""
     head_before: int
     answered: dict[tuple[str, str], Answer]
     """Of those commands of the batch that were answered before."""
@@ -184,19 +184,12 @@ class Batch:
         self._savepoint = True
 
     async def insert_events(self) -> None:
-        """Writes the batch's events that are not rows yet. COPY costs both sides about half of what an INSERT
-        does, of few rows and of many."""
+        """Writes the batch's events that are not rows yet."""
         waiting = self.events[self.inserted :]
         for events in _portions(waiting, [len(event.body) for event in waiting]):
-            await self.connection.copy_records_to_table(
-                "events", columns=_EVENT_COLUMNS, records=_event_rows(self.team_id, events)
-            )
-            await self.connection.copy_records_to_table(
-                "event_topics", columns=_TOPIC_COLUMNS, records=_topic_rows(self.team_id, events)
-            )
-        self.inserted = len(self.events)
+            await self._write(events, ())
 
-    async def write_down(self, node_id: str, now_s: int) -> None:
+    async def write_down(self) -> None:
         """Writes events, answers and the head."""
         stale = [
             key for answer in self.answers if (key := (answer.principal_id, answer.command_id)) in self.answered
@@ -204,12 +197,38 @@ class Batch:
         if stale:
             principals, names = zip(*stale, strict=True)
             await self.connection.execute(own("forget_answers"), list(principals), list(names), self.team_id)
-        await self.insert_events()
-        for answers in _portions(self.answers, [len(answer.answer) for answer in self.answers]):
-            await self.connection.copy_records_to_table(
-                "commands", columns=_ANSWER_COLUMNS, records=_answer_rows(self.team_id, answers)
-            )
-        await self.connection.execute(own("end_batch"), self.head, self.team_id, node_id, self.id, now_s)
+        portions = list(_portions(self.answers, [len(answer.answer) for answer in self.answers]))
+        waiting = sum(len(event.body) for event in self.events[self.inserted :])
+        if len(portions) > 1 or waiting > limits.LOG_DATABASE_INSERT_BYTES_MAX:
+            await self.insert_events()
+        for answers in portions or [()]:
+            await self._write(self.events[self.inserted :], answers)
+
+    async def _write(self, events: Sequence[Event], answers: Sequence[Answer]) -> None:
+        """Writes the next of the batch's events, and these answers."""
+        head_before = self.head_before + self.inserted
+        await self.connection.execute(
+            own("write_batch"),
+            head_before,
+            [event.kind for event in events],
+            [proper(event.kind, event.topics)[1] for event in events],
+            [event.at for event in events],
+            [event.actor.principal_id for event in events],
+            [event.actor.key_id for event in events],
+            [event.actor.name for event in events],
+            [str(event.body, "utf-8") for event in events],
+            self.team_id,
+            self.at_s,
+            [one.principal_id for one in answers],
+            [one.command_id for one in answers],
+            [one.digest for one in answers],
+            [one.answer for one in answers],
+            [one.seq for one in answers],
+            head_before + len(events),
+            self.node_id,
+            self.id,
+        )
+        self.inserted += len(events)
 
 
 def _portions(whole: Sequence[T], sizes: Sequence[int]) -> Iterator[Sequence[T]]:
@@ -222,35 +241,6 @@ def _portions(whole: Sequence[T], sizes: Sequence[int]) -> Iterator[Sequence[T]]
             end += 1
         yield whole[start:end]
         start = end
-
-
-def _event_rows(team_id: str, events: Iterable[Event]) -> list[tuple[object, ...]]:
-    return [
-        (
-            team_id,
-            event.seq,
-            event.kind,
-            proper(event.kind, event.topics)[1],
-            event.at,
-            event.actor.principal_id,
-            event.actor.key_id,
-            event.actor.name,
-            str(event.body, "utf-8"),
-        )
-        for event in events
-    ]
-
-
-def _topic_rows(team_id: str, events: Iterable[Event]) -> list[tuple[object, ...]]:
-    """What finds events by topic."""
-    return [(team_id, topic, event.seq) for event in events for topic in event.topics]
-
-
-def _answer_rows(team_id: str, answers: Iterable[Answer]) -> list[tuple[object, ...]]:
-    return [
-        (team_id, one.principal_id, one.command_id, one.digest, one.answer, one.seq, one.done_at_s)
-        for one in answers
-    ]
 
 
 class PostgresTransaction:

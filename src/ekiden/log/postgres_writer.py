@@ -211,6 +211,8 @@ class Writers:
             self._queries_of_events,
             self._steady,
             team_id,
+            self._node_id,
+            int(self._clock.now()),
             head,
             {(answer.principal_id, answer.command_id): answer for answer in answers},
             careful=careful or alone,
@@ -224,8 +226,7 @@ class Writers:
             Away: if Postgres went away; then the batch is lost.
             Spoiled: if it must be carried out carefully.
         """
-        now_s = int(self._clock.now())
-        outcomes = [_told_before(batch, job, now_s) for job in jobs]
+        outcomes = [_told_before(batch, job) for job in jobs]
         left = [outcome for outcome in outcomes if outcome.answer is None and outcome.error is None]
         begun: dict[int, _Begun] = {}
         for place, outcome in enumerate(left):
@@ -237,7 +238,7 @@ class Writers:
                     await _ask_ahead(batch, list(begun.values()))
             else:
                 one.transaction.take_turn()
-            await self._finish(batch, outcome, one, now_s)
+            await self._finish(batch, outcome, one)
         if batch.late:
             with _of_many(batch):
                 await batch.send_late()
@@ -254,7 +255,7 @@ class Writers:
                 one.steps.leave()
         return begun
 
-    async def _finish(self, batch: Batch, outcome: Outcome, one: _Begun, now_s: int) -> None:
+    async def _finish(self, batch: Batch, outcome: Outcome, one: _Begun) -> None:
         """Runs one command to its end; see `_run`."""
         try:
             value = await one.finish(batch)
@@ -270,13 +271,13 @@ class Writers:
         outcome.answer = Written(answer, batch.head)
         command = outcome.job.command
         if command is not None:
-            batch.answers.append(Answer(*outcome.job.key, command.digest, answer_text, batch.head, now_s))
+            batch.answers.append(Answer(*outcome.job.key, command.digest, answer_text, batch.head, batch.at_s))
 
     async def _commit(self, batch: Batch) -> None:
         if not batch.changed:
             await batch.connection.execute("ROLLBACK")
             return
-        await batch.write_down(self._node_id, int(self._clock.now()))
+        await batch.write_down()
         batch.committing = True
         status = await batch.connection.execute("COMMIT")
         if status != "COMMIT":
@@ -339,13 +340,13 @@ async def _begin(connection: Connection, team_id: str, begin: str = "BEGIN; ") -
     await connection.execute(f"{begin}SELECT FROM teams WHERE team_id = '{quoted}' FOR UPDATE")
 
 
-def _told_before(batch: Batch, job: Job, now_s: int) -> Outcome:
+def _told_before(batch: Batch, job: Job) -> Outcome:
     """What the job is told if its command came before: its answer, or that it may not come with another body."""
     command = job.command
     if command is None:
         return Outcome(job)
     kept = batch.answered.get(job.key) if batch.answered else None
-    if kept is None or kept.done_at_s < now_s - limits.COMMAND_ANSWERS_KEPT_S:
+    if kept is None or kept.done_at_s < batch.at_s - limits.COMMAND_ANSWERS_KEPT_S:
         return Outcome(job)
     if kept.digest != command.digest:
         return Outcome(job, error=reused())
