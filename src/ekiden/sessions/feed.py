@@ -39,8 +39,8 @@ from ekiden.sessions.keeping import (
     running_turn,
     session_topic,
     tell_approval,
-    tell_message,
     tell_counts,
+    tell_message,
     tell_session,
     tell_turn,
 )

@@ -2,7 +2,7 @@
 
 Whatever changes here is told: each function that writes a row appends the event that says so, in the same
 transaction. `session.reported` carries the whole `Session`, so a client that follows puts it in the place of the
-one that it has. Where only counts have changed, `session.counted` carries them: they are never left to be added up.
+one that it has; where only counts have changed, `session.counted` carries those. They are never to be added up.
 """
 
 from dataclasses import dataclass
@@ -180,8 +180,8 @@ async def load_session(reading: Reading, session_id: str) -> KeptSession | None:
 
 
 async def tell_counts(tx: Transaction, kept: KeptSession, actor: Actor) -> None:
-    """Keeps what is counted of a session and says so. For when nothing else of it has changed, as with each message:
-    no report is encoded, and no index and no text written."""
+    """Keeps what is counted of a session and says so, where nothing else of it has changed, as with each message:
+    no report is encoded, no index and no text written."""
     counts = SessionCounts(kept.session_id, kept.approvals_open, kept.messages_waiting)
     tx.append("session.counted", counts, topics=(session_topic(kept.session_id), TEAM), actor=actor)
     kept.changed = False
