@@ -77,7 +77,8 @@ def _tell(screen: Screen, options: argparse.Namespace, team_id: str, found: LogC
     if found.good and not found.checkpoints:
         said = "has nothing yet that the hub has signed"
     screen.say(
-        f"The log of {team_id} {said}: {found.events} events from {found.first} on, {found.checkpoints} checkpoints."
+        f"The log of {team_id} {said}: {found.events} events from {found.first} on, {found.checkpoints}"
+        " checkpoints."
     )
     if found.head > found.checked_to:
         uncovered = found.head - max(found.checked_to, found.first - 1)
