@@ -64,8 +64,11 @@ check: $(VENV)/.installed-test
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/laws tests/house
 
+# What `check` has tried is not tried again by `test`, unless words for pytest choose it.
+CHECKED := --ignore=tests/laws --ignore=tests/house
+
 test: check browser
-	$(BIN)/python -m pytest $(if $(filter browser,$(EKIDEN_TEST_WITHOUT)),-m "not browser") $(PYTEST)
+	$(BIN)/python -m pytest $(if $(filter browser,$(EKIDEN_TEST_WITHOUT)),-m "not browser") $(or $(PYTEST),$(CHECKED))
 	@if [[ -n "$(EKIDEN_TEST_WITHOUT)" ]]; then echo "NOT tested, since EKIDEN_TEST_WITHOUT says so: $(EKIDEN_TEST_WITHOUT)"; fi
 
 # The page is tested in a real Chromium. It is a system package: installed where that is ours to do, else asked for.

@@ -40,5 +40,13 @@ def log_place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browser tests go last: their driver keeps a loop running in the main thread until the end of the run, and an
-    async test cannot begin while one is."""
+    async test cannot begin while one is.
+
+    What drives a browser or a vendor's program has a second try: these are not ours, and wait for each other on a
+    machine that may be busy with something else. It is never silent: the end of the run shows what each test that
+    needed one had run into (`RERUN`), and such a test is to be mended.
+    """
     items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+    for item in items:
+        if item.get_closest_marker("browser") or item.get_closest_marker("vendors"):
+            item.add_marker(pytest.mark.flaky(reruns=1))

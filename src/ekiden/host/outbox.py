@@ -16,15 +16,16 @@ import hashlib
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
 from ekiden.client.client import Client
+from ekiden.host.batch import Batch, nothing
 from ekiden.host.catalogue import Catalogue
+from ekiden.host.growing import Growing, ItemKey
 from ekiden.host.sessions import Followed, Tracked, digests, with_parent
 from ekiden.host.store import Store, put_told
-from ekiden.kernel import canonical
 from ekiden.kernel.errors import (
     EkidenError,
     Forbidden,
@@ -38,11 +39,8 @@ from ekiden.kernel.errors import (
 from ekiden.kernel.ids import Prefix, new_id
 from ekiden.kernel.limits import (
     FEED_BYTES_MAX,
-    FEED_ENTRIES_MAX,
-    FEED_PIECE_BYTES_MAX,
     FEED_RETRY_S,
     FEED_RETRY_S_MAX,
-    GROWING_TEXT_BYTES_MAX,
     OUTBOX_ENTRIES_MAX,
     REQUEST_BODY_BYTES_MAX,
 )
@@ -64,35 +62,15 @@ from ekiden.transcript.items import Item, ItemKind, ToolState
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
-_FINISHED_KEPT_MAX = 4096
 _VOLATILE_S = 2.0
 _STILL_GROWING = (ToolState.PENDING, ToolState.RUNNING)
 """A tool's call stands in the file before its output has ended."""
 _FINAL = (Unauthenticated, Forbidden, NotFound, StoreNewer)
 
-ItemKey = tuple[str, str]
-"""(session id, item id)"""
 FileKey = tuple[str, str]
 """(session id, thread)"""
 REFUSED = "feed_refused"
 """A session's notice: the hub would not take something of it."""
-
-
-@dataclass(slots=True)
-class _Growing:
-    turn_id: str
-    kind: ItemKind
-    count: int = 0
-    told: list[str] = field(default_factory=list[str])
-    waiting: list[str] = field(default_factory=list[str])
-    size: int = 0
-    """Bytes of text so far, told and waiting."""
-    truncated: bool = False
-    """It has reached its bound: no more is told, and the last piece says so."""
-
-
-def _nothing() -> None:
-    """Follows most entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,37 +89,6 @@ class _Grown:
     anew: bool = False
 
 
-@dataclass(slots=True)
-class Batch:
-    """Entries on their way, and what becomes true once they are taken."""
-
-    entries: list[FeedEntry] = field(default_factory=list[FeedEntry])
-    then: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
-    """For each entry, what follows once it is taken."""
-    reports: list[tuple[Tracked, str, str]] = field(default_factory=list[tuple[Tracked, str, str]])
-    size: int = 0
-
-    def add(self, entry: FeedEntry, then: Callable[[], None] = _nothing) -> None:
-        self.size += len(_encode(entry))
-        self.entries.append(entry)
-        self.then.append(then)
-
-    def part(self, first: int, end: int) -> "Batch":
-        """The entries `first` to `end` with all that hangs on them."""
-        entries = self.entries[first:end]
-        sessions = {entry.session.session_id for entry in entries if isinstance(entry, FeedSession)}
-        reports = [one for one in self.reports if one[0].session_id in sessions]
-        return Batch(entries, self.then[first:end], reports)
-
-    @property
-    def grows(self) -> bool:
-        return any(isinstance(entry, FeedGrew) for entry in self.entries)
-
-    @property
-    def full(self) -> bool:
-        return len(self.entries) >= FEED_ENTRIES_MAX or self.size >= FEED_BYTES_MAX // 2
-
-
 def _session_of(entry: FeedEntry) -> str:
     match entry:
         case FeedSession():
@@ -157,17 +104,6 @@ def _session_of(entry: FeedEntry) -> str:
 def _file_of(entry: FeedEntry) -> FileKey | None:
     """The file that an entry's items are read from, in order."""
     return (entry.session_id, entry.thread) if isinstance(entry, FeedItems) and entry.after != "*" else None
-
-
-def _parted(text: str) -> tuple[str, str]:
-    """(as much of a text as one piece may hold when it is written as JSON, the rest)."""
-    if len(_encode(text)) <= FEED_PIECE_BYTES_MAX:
-        return text, ""
-    fits, over = 0, min(len(text), FEED_PIECE_BYTES_MAX)
-    while over - fits > 1:
-        middle = (fits + over) // 2
-        fits, over = (middle, over) if len(_encode(text[:middle])) <= FEED_PIECE_BYTES_MAX else (fits, middle)
-    return text[:fits], text[fits:]
 
 
 class Outbox:
@@ -192,10 +128,9 @@ class Outbox:
         self._grown: OrderedDict[tuple[str, str], Followed] = OrderedDict()
         self._idle: OrderedDict[str, Tracked] = OrderedDict()
         self._queue: deque[_Word | _Grown] = deque()
-        self._growing: dict[ItemKey, _Growing] = {}
+        self._growing = Growing()
         self._left_out: dict[FileKey, dict[str, str]] = {}
         """Of each file of which the batch on its way has lost items: the mark behind them -> the one before."""
-        self._finished: OrderedDict[ItemKey, None] = OrderedDict()
         self._wake = asyncio.Event()
         self._run_id = new_id(Prefix.COMMAND)
         self._batches = 0
@@ -229,7 +164,7 @@ class Outbox:
         self._idle[tracked.session_id] = tracked
         self._wake.set()
 
-    def put(self, entry: FeedEntry, then: Callable[[], None] = _nothing) -> None:
+    def put(self, entry: FeedEntry, then: Callable[[], None] = nothing) -> None:
         """Adds a word of one of our own runtimes, in order. `then` is called once the hub has taken it: what the
         host forgets only then is told again after a start if it did not come to that."""
         if len(self._queue) >= OUTBOX_ENTRIES_MAX:
@@ -248,33 +183,13 @@ class Outbox:
     def grow(self, session_id: str, turn_id: str, item_id: str, kind: ItemKind, text: str) -> None:
         """Adds a piece to a growing item. What is over `GROWING_TEXT_BYTES_MAX` is dropped, and that is told."""
         key = (session_id, item_id)
-        if key in self._finished or not text:
-            return
-        growing = self._growing.get(key)
-        if growing is None:
-            growing = self._growing[key] = _Growing(turn_id, kind)
-        if growing.truncated:
-            return
-        text = canonical.whole_text(text)
-        encoded = text.encode()
-        room = GROWING_TEXT_BYTES_MAX - growing.size
-        if len(encoded) > room:
-            growing.truncated = True
-            text = encoded[:room].decode(errors="ignore")
-        growing.size += min(len(encoded), room)
-        if not growing.waiting:
+        if self._growing.add(key, turn_id, kind, text):
             self._queue.append(_Grown(key))
-        growing.waiting.append(text)
-        self._wake.set()
+            self._wake.set()
 
     def finish(self, session_id: str, item_id: str) -> str:
         """The item is whole now, or will never be: its pieces are forgotten. Returns the text they made."""
-        key = (session_id, item_id)
-        self._finished[key] = None
-        if len(self._finished) > _FINISHED_KEPT_MAX:
-            self._finished.popitem(last=False)
-        growing = self._growing.pop(key, None)
-        return "".join([*growing.told, *growing.waiting]) if growing else ""
+        return self._growing.finish((session_id, item_id))
 
     async def told(self, tracked: Tracked) -> None:
         """Returns once the hub has taken the session's report as it is now."""
@@ -335,7 +250,7 @@ class Outbox:
             return None
         return batch
 
-    def _add(self, batch: Batch, entry: FeedEntry, then: Callable[[], None] = _nothing) -> None:
+    def _add(self, batch: Batch, entry: FeedEntry, then: Callable[[], None] = nothing) -> None:
         """Adds an entry, or leaves it out if it cannot be written at all."""
         try:
             batch.add(entry, then)
@@ -410,26 +325,10 @@ class Outbox:
 
     def _grown_entry(self, word: _Grown) -> FeedEntry | None:
         """What fits one piece of all that waits; the rest has the next place."""
-        session_id, item_id = word.key
-        growing = self._growing.get(word.key)
-        if growing is None or not (growing.waiting or word.anew):
-            return None
-        counted = not word.anew or bool(growing.waiting)
-        part, rest = _parted("".join([*growing.told, *growing.waiting] if word.anew else growing.waiting))
-        growing.waiting = [rest] if rest else []
-        if rest:
+        entry, more = self._growing.piece(word.key, anew=word.anew)
+        if more:
             self._queue.appendleft(_Grown(word.key))
-        truncated = growing.truncated and not rest
-        index = growing.count
-        # A text in parts is newer than all that the hub may hold of it, or its pieces would be added twice.
-        growing.count += counted or bool(rest)
-        if word.anew:
-            growing.told = [part]
-            return FeedGrown(
-                session_id, growing.turn_id, item_id, growing.kind, growing.count, part, truncated=truncated
-            )
-        growing.told.append(part)
-        return FeedGrew(session_id, growing.turn_id, item_id, growing.kind, index, part, truncated=truncated)
+        return entry
 
     def _command_id(self, body: bytes) -> str:
         self._batches += 1
@@ -512,7 +411,7 @@ class Outbox:
                 rest = batch.part(refused.index + 1, len(batch.entries))
                 behind = [entry for entry in rest.entries if _file_of(entry) == key]
                 if behind:
-                    again[key] = Batch(behind, [_nothing] * len(behind))
+                    again[key] = Batch(behind, [nothing] * len(behind))
         for stale in answer.stale:
             if (stale.session_id, stale.thread) in again:
                 continue

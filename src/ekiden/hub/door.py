@@ -26,12 +26,20 @@ from ekiden.hub.live import Live
 from ekiden.hub.metrics import Metrics
 from ekiden.hub.paths import Paths
 from ekiden.hub.problems import problem_of, unforeseen
-from ekiden.hub.reading import BodyLate, decode_body, from_loopback, read_body, read_query, too_large
+from ekiden.hub.reading import (
+    BodyLate,
+    BodyOver,
+    decode_body,
+    discard_body,
+    from_loopback,
+    read_body,
+    read_query,
+)
 from ekiden.hub.refusals import Refusals
 from ekiden.hub.responses import JSON, PROBLEM, Header, answer_head, cookie_header
 from ekiden.hub.settings import Settings
 from ekiden.kernel.door import Endpoint, HubFacts
-from ekiden.kernel.errors import EkidenError, Forbidden, Hidden, NotFound, TooLarge, TooMany, Unauthenticated
+from ekiden.kernel.errors import EkidenError, Forbidden, Hidden, NotFound, TooMany, Unauthenticated
 from ekiden.kernel.limits import REQUEST_BODY_BYTES_MAX
 from ekiden.log.port import Actor, Written
 
@@ -144,9 +152,9 @@ class Door:
         try:
             await self._answer(scope, receive, send)
         except EkidenError as error:
-            await _send_problem(send, error)
+            await _send_problem(receive, send, error)
         except Exception as error:
-            await _send_problem(send, unforeseen(error, scope["method"], self._template(scope["path"])))
+            await _send_problem(receive, send, unforeseen(error, scope["method"], self._template(scope["path"])))
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
@@ -173,7 +181,7 @@ class Door:
             checks.json_body(headers)
         declared = headers.get(b"content-length")
         if declared is not None and int(declared) > REQUEST_BODY_BYTES_MAX:
-            raise too_large(int(declared))
+            raise BodyOver(int(declared), unread=True)
         if place.open:
             identity, key = None, ""
         else:
@@ -320,12 +328,14 @@ async def _body(exchange: Exchange | None, receive: Receive) -> bytes:
     if arrived is None:
         return await read_body(receive)
     if len(arrived) > REQUEST_BODY_BYTES_MAX:
-        raise too_large(len(arrived))
+        raise BodyOver(len(arrived), unread=False)
     return arrived
 
 
-async def _send_problem(send: Send, error: EkidenError) -> None:
-    """Answers with a problem."""
+async def _send_problem(receive: Receive, send: Send, error: EkidenError) -> None:
+    """Answers with a problem. What is refused for its body is answered at once, whatever is still to come of it;
+    the connection ends when that is over."""
+    unread = False
     data = _encode(problem_of(error))
     headers: list[Header] = [*PROBLEM, (b"content-length", b"%d" % len(data))]
     match error:
@@ -335,9 +345,14 @@ async def _send_problem(send: Send, error: EkidenError) -> None:
             headers.append((b"retry-after", str(error.details.get("retry_after_s", 1)).encode()))
         case checks.NotAllowed():
             headers.append((b"allow", str(error.details["allow"]).encode()))
-        case TooLarge() | BodyLate():
+        case BodyOver() | BodyLate():
             headers.append((b"connection", b"close"))
+            unread = error.unread
         case _:
             pass
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    if unread:
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+        await discard_body(receive)
+        data = b""
     await send({"type": "http.response.body", "body": data})

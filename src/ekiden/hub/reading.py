@@ -1,6 +1,7 @@
 """Reading a request: its query, its body within the bounds, and whether a program on this computer sent it."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -9,15 +10,39 @@ import msgspec
 
 from ekiden.hub.asgi import Receive, Scope
 from ekiden.kernel.errors import Invalid, TooLarge, Unavailable
-from ekiden.kernel.limits import QUERY_FIELDS_MAX, REQUEST_BODY_BYTES_MAX, REQUEST_BODY_WAIT_S
+from ekiden.kernel.limits import (
+    QUERY_FIELDS_MAX,
+    REFUSED_BODY_BYTES_MAX,
+    REFUSED_BODY_PAUSE_S,
+    REFUSED_BODY_WAIT_S,
+    REQUEST_BODY_BYTES_MAX,
+    REQUEST_BODY_WAIT_S,
+)
 
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 _PROXY_HEADERS = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
 
 
-def too_large(size: int) -> TooLarge:
-    """The refusal of a body of `size` bytes, or of at least so many."""
-    return TooLarge("The request is too large.", size=size, max=REQUEST_BODY_BYTES_MAX)
+class BodyOver(TooLarge):
+    """A request's body of `size` bytes, or of at least so many, is over the bound. `unread`: some of it may still
+    be on its way."""
+
+    def __init__(self, size: int, *, unread: bool) -> None:
+        super().__init__(
+            f"The body of a request may have {REQUEST_BODY_BYTES_MAX} bytes.",
+            size=size,
+            max=REQUEST_BODY_BYTES_MAX,
+        )
+        self.unread = unread
+
+
+class BodyLate(Unavailable):
+    """A request's body came too slowly."""
+
+    code = "body_late"
+    status = 408
+    retry_helps = True
+    unread = True
 
 
 def decode_body(decode: Callable[[bytes], Any], body: bytes) -> Any:
@@ -60,8 +85,9 @@ async def read_body(receive: Receive) -> bytes:
     """The whole body within its bounds.
 
     Raises:
-        TooLarge: if it is over `REQUEST_BODY_BYTES_MAX`.
-        Invalid: if it does not come within `REQUEST_BODY_WAIT_S`, or the client went away.
+        BodyOver: if it is over `REQUEST_BODY_BYTES_MAX`.
+        BodyLate: if it does not come within `REQUEST_BODY_WAIT_S`.
+        Invalid: if the client went away.
     """
     pieces: list[bytes] = []
     size = 0
@@ -74,7 +100,7 @@ async def read_body(receive: Receive) -> bytes:
                 piece = message.get("body", b"")
                 size += len(piece)
                 if size > REQUEST_BODY_BYTES_MAX:
-                    raise too_large(size)
+                    raise BodyOver(size, unread=message.get("more_body", False))
                 if not message.get("more_body", False):
                     return piece if not pieces else b"".join((*pieces, piece))
                 pieces.append(piece)
@@ -82,9 +108,18 @@ async def read_body(receive: Receive) -> bytes:
         raise BodyLate(f"The body did not come within {REQUEST_BODY_WAIT_S:g} s.") from None
 
 
-class BodyLate(Unavailable):
-    """A request's body came too slowly."""
+async def discard_body(receive: Receive) -> None:
+    """Takes the rest of a refused body, and throws it away, until it ends, the client goes, or a bound is reached.
 
-    code = "body_late"
-    status = 408
-    retry_helps = True
+    Most clients read no answer before they have sent all. If the connection were closed while they send, they
+    would get a reset for the rest, and never read the answer.
+    """
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(REFUSED_BODY_WAIT_S):
+            while size <= REFUSED_BODY_BYTES_MAX:
+                async with asyncio.timeout(REFUSED_BODY_PAUSE_S):
+                    message = await receive()
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
+                size += len(message.get("body", b""))
