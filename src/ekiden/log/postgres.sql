@@ -32,12 +32,16 @@ DELETE FROM commands AS c USING unnest(:principal_ids::text[], :command_ids::tex
 WHERE c.team_id = :team_id AND c.principal_id = w.principal_id AND c.command_id = w.command_id;
 
 -- name: write_batch
--- Writes events with their topics, and answers; moves the team's head, and says which commit this is.
+-- Writes events with their topics, and answers; moves the team's head, and says which commit this is. Columns come
+-- as one text each; of a column with one empty text nothing is left, hence the coalesces.
 WITH given AS MATERIALIZED (
-    SELECT :head_before + e.number AS seq, e.kind, e.topics, e.at, e.actor_id, e.actor_key, e.actor_name, e.body
+    SELECT :head_before + e.number AS seq, coalesce(e.kind, '') AS kind, e.topics, e.at,
+        coalesce(e.actor_id, '') AS actor_id, coalesce(e.actor_key, '') AS actor_key,
+        coalesce(e.actor_name, '') AS actor_name, coalesce(e.body, '') AS body
     FROM unnest(
-        :kinds::text[], :topics::text[], :ats::text[], :actor_ids::text[], :actor_keys::text[], :actor_names::text[],
-        :bodies::text[]
+        string_to_array(:kinds, :mark), string_to_array(:topics, :mark), string_to_array(:ats, :mark),
+        string_to_array(:actor_ids, :mark), string_to_array(:actor_keys, :mark),
+        string_to_array(:actor_names, :mark), string_to_array(:bodies, :mark)
     ) WITH ORDINALITY AS e (kind, topics, at, actor_id, actor_key, actor_name, body, number)
 ), said AS (
     INSERT INTO events (team_id, seq, kind, topics, at, actor_id, actor_key, actor_name, body)
@@ -47,10 +51,13 @@ WITH given AS MATERIALIZED (
     SELECT :team_id, t.topic, g.seq FROM given AS g CROSS JOIN LATERAL unnest(string_to_array(g.topics, ' ')) AS t (topic)
 ), answered AS (
     INSERT INTO commands (team_id, principal_id, command_id, digest, answer, seq, done_at_s)
-    SELECT :team_id, a.*, :at_s
+    SELECT :team_id, coalesce(a.principal_id, ''), coalesce(a.command_id, ''), coalesce(a.digest, ''),
+        coalesce(a.answer, ''), a.seq, :at_s
     FROM unnest(
-        :principal_ids::text[], :command_ids::text[], :digests::text[], :answers::text[], :answer_seqs::bigint[]
-    ) AS a
+        string_to_array(:principal_ids, :mark), string_to_array(:command_ids, :mark),
+        string_to_array(:digests, :mark), string_to_array(:answers, :mark),
+        string_to_array(:answer_seqs, :mark)::bigint[]
+    ) AS a (principal_id, command_id, digest, answer, seq)
 ), moved AS (
     UPDATE teams SET head = :head WHERE team_id = :team_id AND head <> :head
 )
