@@ -322,6 +322,62 @@ async def _append_as(tx, actor):
     tx.append("test.said", {}, topics=["team"], actor=actor)
 
 
+async def test_texts_that_are_empty_or_hold_what_could_part_them_stay_as_they_are(log):
+    """Alone in a commit, and side by side with others."""
+    odd = ["", "\x1f", "a\x1fb\x1f", "\x1e \x1f\x1f", '"{},\\ NULL']
+
+    def says(text):
+        async def verb(tx):
+            tx.append("test.said", text.encode(), topics=["team"], actor=Actor(text, text, text))
+            return text.encode()
+
+        return verb
+
+    def writes(round_name):
+        return [log.write(TEAM, says(text), command=Command(text + round_name, "pri_1", text)) for text in odd]
+
+    alone = [await write for write in writes("")]
+    together = await in_one_batch(log, *writes(" together"))
+    assert [one.answer.decode() for one in alone + together] == odd * 2
+    events = await log.events(TEAM, 0, limit=100)
+    assert [event.body.decode() for event in events] == odd * 2
+    assert [event.actor for event in events] == [Actor(text, text, text) for text in odd * 2]
+    again = [await write for write in writes("")] + await in_one_batch(log, *writes(" together"))
+    assert [(one.answer.decode(), one.seq, one.repeated) for one in again] == [
+        (text, seq, True) for seq, text in enumerate(odd * 2, 1)
+    ]
+
+
+async def test_a_commit_of_more_than_fits_into_one_statement_is_whole(log, monkeypatch):
+    """Long events, long answers, and both."""
+    monkeypatch.setattr(limits, "LOG_DATABASE_INSERT_BYTES_MAX", 1_000)
+    lengths = [(10, 10), (900, 10), (900, 900), (3_000, 10), (10, 3_000), (10, 900), (900, 900), (10, 10)]
+
+    def says(body, answer):
+        async def verb(tx):
+            tx.append("test.said", "b" * body, topics=["team", "more"], actor=WHO)
+            return "a" * answer
+
+        return verb
+
+    def writes():
+        return [
+            log.write(TEAM, says(*of), command=Command(f"c{number}", "pri_1", "d"))
+            for number, of in enumerate(lengths)
+        ]
+
+    first = await in_one_batch(log, *writes())
+    again = await in_one_batch(log, *writes())
+    assert [(one.seq, len(one.answer) - 2) for one in first] == [
+        (seq, answer) for seq, (_, answer) in enumerate(lengths, 1)
+    ]
+    assert [(one.seq, one.answer, one.repeated) for one in again] == [(one.seq, one.answer, True) for one in first]
+    events = await log.events(TEAM, 0, topics=["more"], limit=100)
+    assert [(event.seq, len(event.body) - 2) for event in events] == [
+        (seq, body) for seq, (body, _) in enumerate(lengths, 1)
+    ]
+
+
 async def test_a_query_that_no_room_has_is_a_mistake_in_the_program(log):
     async def verb(tx):
         tx.append("test.said", {}, topics=["team"], actor=WHO)
