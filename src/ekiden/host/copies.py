@@ -119,7 +119,8 @@ def _note(
     ).fetchone()[0]
     numbered = list(enumerate(placed, first_id))
     connection.executemany(
-        "INSERT INTO items (id, file, revision, item, chunk, start, at, abandoned) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO items (id, file, revision, item, chunk, start, at, abandoned)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (row_id, file_id, revision, entry.item.id, chunk, entry.start, entry.item.at, entry.item.abandoned)
             for row_id, entry in numbered
