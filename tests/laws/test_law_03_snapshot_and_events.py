@@ -18,7 +18,7 @@ from ekiden.sessions.wire import (
     Session,
     SessionState,
 )
-from sessions.room import DESK, PHONE, Follower, Room, items_entry, message_item, shown_of
+from sessions.room import DESK, PHONE, Follower, Room, counted, items_entry, message_item, shown_of
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +39,9 @@ class ListFollower:
             if event.kind == "session.reported":
                 session = msgspec.json.decode(event.body, type=Session)
                 self.sessions[session.report.session_id] = session
+            elif event.kind == "session.counted":
+                session_id = event.topics[0].removeprefix("session:")
+                self.sessions[session_id] = counted(self.sessions[session_id], event)
             elif event.kind == "host.changed":
                 host = msgspec.json.decode(event.body, type=Host)
                 for session_id, session in self.sessions.items():

@@ -32,6 +32,7 @@ from ekiden.sessions.wire import (
     Rung,
     SendMessage,
     Session,
+    SessionCounts,
     SessionPage,
     SessionReport,
     SessionState,
@@ -242,6 +243,15 @@ async def open_twin_rooms(folder: Path, url: str) -> AsyncIterator[Any]:
         yield Twins(one, other)
 
 
+def counted(session: Session, event: Event) -> Session:
+    """The session with the counts that a `session.counted` tells of it."""
+    counts = msgspec.json.decode(event.body, type=SessionCounts)
+    assert counts.session_id == session.report.session_id
+    return msgspec.structs.replace(
+        session, approvals_open=counts.approvals_open, messages_waiting=counts.messages_waiting
+    )
+
+
 class Follower:
     """A client that read a snapshot and applies the events after its cursor, by what docs/door.md says."""
 
@@ -262,6 +272,8 @@ class Follower:
                 continue
             if event.kind == "session.reported":
                 self.session = msgspec.json.decode(event.body, type=Session)
+            elif event.kind == "session.counted":
+                self.session = counted(self.session, event)
             elif event.kind.startswith("approval."):
                 approval = msgspec.json.decode(event.body, type=Approval)
                 self.approvals[approval.approval_id] = approval

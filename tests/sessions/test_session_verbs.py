@@ -34,9 +34,10 @@ async def test_a_message_is_stored_told_to_its_host_and_placed(room: Room) -> No
     head = await room.head()
     sent = await room.send(session_id, "hello")
     assert (sent.state, sent.sent_by, sent.sent_by_id) == ("stored", "Phone", "pri_phone")
-    stored = (await room.events(head))[0]
-    assert stored.kind == "message.stored"
+    stored, counted = await room.events(head)
+    assert (stored.kind, counted.kind) == ("message.stored", "session.counted")
     assert stored.topics == (f"session:{session_id}", f"host:{room.host_id}")
+    assert counted.topics == (f"session:{session_id}", "team")
     assert (await room.work()).messages == (sent,)
     assert (await room.view(session_id)).session.messages_waiting == 1
     await room.tell(FeedMessage(sent.message_id, "placed", turn_id="trn_1", how="new_turn"))

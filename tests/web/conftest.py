@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from web.browser import DESK, PHONE, Guard, chromium
+from web.real_hub import device, hub
 from web.stub_door import StubDoor
 
 OpenPage = Callable[..., Page]
@@ -14,7 +15,7 @@ OpenPage = Callable[..., Page]
 SLOW_MS = 30_000
 """How long a page may take on a machine that is busy with other work."""
 
-__all__ = ["DESK", "PHONE", "OpenPage", "chromium"]
+__all__ = ["DESK", "PHONE", "OpenPage", "chromium", "device", "hub"]
 
 
 @pytest.fixture

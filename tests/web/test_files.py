@@ -18,7 +18,8 @@ SCRIPTS = [path for path in OWN if path.suffix == ".js"]
 
 
 @pytest.mark.parametrize(
-    "name", ["apply.test.mjs", "mentions.test.mjs", "talk.test.mjs", "text.test.mjs", "words.test.mjs"]
+    "name",
+    ["apply.test.mjs", "mentions.test.mjs", "rights.test.mjs", "talk.test.mjs", "text.test.mjs", "words.test.mjs"],
 )
 def test_what_is_pure_holds_in_node(name: str) -> None:
     """The reducer, the frames, the rows, the heights, the marks and the words."""

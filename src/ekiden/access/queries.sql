@@ -38,8 +38,9 @@ WHERE k.key_id = :key_id;
 -- name: keys
 -- A team's keys, newest first; valid ones before those that have ended.
 SELECT k.key_id, k.principal_id, k.permissions, k.local_line, k.made_at, k.used_at, k.expires_at, k.revoked_at,
-    k.parent_key, k.replaced_by, k.suspect_since, p.kind, p.name, p.host_id
+    k.parent_key, k.replaced_by, k.suspect_since, p.kind, p.name, p.host_id, COALESCE(s.session_id, '') AS session_id
 FROM keys AS k JOIN principals AS p ON p.principal_id = k.principal_id
+    LEFT JOIN seats AS s ON s.team_id = k.team_id AND s.principal_id = k.principal_id
 WHERE k.team_id = :team_id
 ORDER BY CASE WHEN k.revoked_at = '' THEN 0 ELSE 1 END, k.made_at DESC, k.key_id LIMIT :most;
 

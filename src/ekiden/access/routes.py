@@ -155,6 +155,8 @@ class Key(msgspec.Struct, frozen=True):
     """The key that it was rotated to."""
     suspect_since: str = ""
     """What it wrote after this time is not trusted."""
+    session_id: str = ""
+    """Its bearer is the agent that this session is: the key is a seat's."""
 
 
 class Keys(msgspec.Struct, frozen=True):
@@ -366,6 +368,7 @@ async def list_keys(call: Call) -> Keys:
                 parent_key=row["parent_key"],
                 replaced_by=row["replaced_by"],
                 suspect_since=row["suspect_since"],
+                session_id=row["session_id"],
             )
             for row in rows
         )

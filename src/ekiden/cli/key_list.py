@@ -46,7 +46,8 @@ def _row(key: Key) -> tuple[str, ...]:
     else:
         use = f"used {age_of(key.used_at)}" if key.used_at else "never used"
     allowed = "; ".join(f"{pattern}: {', '.join(verbs)}" for pattern, verbs in key.permissions.items())
-    return (key.key_id, line_of(key.name), line_of(key.kind), use, line_of(allowed))
+    kind = f"seat of {key.session_id}" if key.session_id else key.kind
+    return (key.key_id, line_of(key.name), line_of(kind), use, line_of(allowed))
 
 
 def permissions_of(allowed: Sequence[str]) -> dict[str, list[str]]:

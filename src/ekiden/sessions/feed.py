@@ -39,6 +39,7 @@ from ekiden.sessions.keeping import (
     running_turn,
     session_topic,
     tell_approval,
+    tell_counts,
     tell_message,
     tell_session,
     tell_turn,
@@ -169,7 +170,8 @@ class _Feed:
         """Tells the sessions that changed and were not told since."""
         for kept in self._sessions.values():
             if kept.changed:
-                await tell_session(self._tx, kept, self._actor)
+                tell = tell_counts if kept.report is kept.kept_report else tell_session
+                await tell(self._tx, kept, self._actor)
 
     async def _session(self, session_id: str) -> KeptSession:
         kept = self._sessions.get(session_id)

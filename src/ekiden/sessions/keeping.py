@@ -2,7 +2,7 @@
 
 Whatever changes here is told: each function that writes a row appends the event that says so, in the same
 transaction. `session.reported` carries the whole `Session`, so a client that follows puts it in the place of the
-one that it has; counts in it (`approvals_open`, `messages_waiting`) are never left to be added up.
+one that it has; where only counts have changed, `session.counted` carries those. They are never to be added up.
 """
 
 from dataclasses import dataclass
@@ -33,6 +33,7 @@ from ekiden.sessions.wire import (
     Message,
     Rung,
     Session,
+    SessionCounts,
     SessionReport,
     SessionState,
 )
@@ -178,23 +179,28 @@ async def load_session(reading: Reading, session_id: str) -> KeptSession | None:
     )
 
 
+async def tell_counts(tx: Transaction, kept: KeptSession, actor: Actor) -> None:
+    """Keeps what is counted of a session and says so, where nothing else of it has changed, as with each message:
+    no report is encoded, no index and no text written."""
+    counts = SessionCounts(kept.session_id, kept.approvals_open, kept.messages_waiting)
+    tx.append("session.counted", counts, topics=(session_topic(kept.session_id), TEAM), actor=actor)
+    kept.changed = False
+    await tx.put(
+        "sessions.set_counts",
+        team_id=tx.team_id,
+        session_id=kept.session_id,
+        mark=kept.mark,
+        approvals_open=kept.approvals_open,
+        messages_waiting=kept.messages_waiting,
+    )
+
+
 async def tell_session(tx: Transaction, kept: KeptSession, actor: Actor) -> None:
     """Keeps a session as it is now and says so."""
     report = kept.report
     seq = tx.append("session.reported", kept.shown(), topics=(session_topic(kept.session_id), TEAM), actor=actor)
     place = sort_time(report.updated_at, tx.now)
     kept.changed = False
-    if kept.place == place and kept.kept_report is report:
-        # Most often only a count has changed. Then no index and no text needs to be written.
-        await tx.put(
-            "sessions.set_counts",
-            team_id=tx.team_id,
-            session_id=kept.session_id,
-            mark=kept.mark,
-            approvals_open=kept.approvals_open,
-            messages_waiting=kept.messages_waiting,
-        )
-        return
     if kept.place is not None and kept.place != place:
         await tx.put(
             "sessions.add_move",

@@ -23,6 +23,7 @@ from ekiden.sessions.keeping import (
     running_turn,
     session_topic,
     tell_approval,
+    tell_counts,
     tell_host,
     tell_message,
     tell_session,
@@ -168,7 +169,7 @@ async def send_message(
         return known[0]
     _bounded(message)
     await tell_message(tx, kept, message, None, actor)
-    await tell_session(tx, kept, actor)
+    await tell_counts(tx, kept, actor)
     return message
 
 
@@ -186,7 +187,7 @@ async def cancel_message(tx: Transaction, message_id: str, *, actor: Actor) -> M
         return known[0]
     kept = await _session(tx, message.session_id)
     await tell_message(tx, kept, message, known[0], actor)
-    await tell_session(tx, kept, actor)
+    await tell_counts(tx, kept, actor)
     return message
 
 
@@ -233,5 +234,5 @@ async def answer_approval(tx: Transaction, approval_id: str, answer: AnswerAppro
     kept = await _session(tx, answered.session_id)
     await tell_approval(tx, kept, answered, actor)
     kept.approvals_open -= 1
-    await tell_session(tx, kept, actor)
+    await tell_counts(tx, kept, actor)
     return answered

@@ -281,6 +281,14 @@ class Session(Struct, frozen=True):
     messages_waiting: int = 0
 
 
+class SessionCounts(Struct, frozen=True):
+    """The body of `session.counted`: what is counted of a session, where nothing else of it has changed."""
+
+    session_id: str
+    approvals_open: int
+    messages_waiting: int
+
+
 class Growing(Struct, frozen=True):
     """An item that is still growing, as a late joiner gets it: all of `count` pieces."""
 

@@ -10,6 +10,7 @@ import { ChannelScreen } from "./screens/channel.js";
 import { ChannelsScreen } from "./screens/channels.js";
 import { DevicesScreen } from "./screens/devices.js";
 import { InboxScreen } from "./screens/inbox.js";
+import { InvitesScreen } from "./screens/invites.js";
 import { NewScreen } from "./screens/new.js";
 import { SessionList, SessionsScreen } from "./screens/sessions.js";
 import { SessionScreen } from "./screens/session.js";
@@ -25,6 +26,7 @@ import { beginClocks, t } from "./words/index.js";
 const SCREENS = Object.freeze({
   inbox: InboxScreen, sessions: SessionsScreen, session: SessionScreen, new: NewScreen, devices: DevicesScreen,
   settings: SettingsScreen, channels: ChannelsScreen, channel: ChannelScreen, audit: AuditScreen,
+  invites: InvitesScreen,
 });
 
 /** True from 800 px on: the list stands beside the work. */

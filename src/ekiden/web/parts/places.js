@@ -10,7 +10,7 @@ import { Ago } from "./when.js";
 const PLACES = Object.freeze([["inbox", "◉"], ["sessions", "▤"], ["channels", "#"], ["new", "+"], ["devices", "◇"]]);
 
 /** Screens that belong to a place. */
-const WITHIN = Object.freeze(/** @type {Record<string, string>} */ ({ session: "sessions", settings: "devices", channel: "channels", audit: "channels" }));
+const WITHIN = Object.freeze(/** @type {Record<string, string>} */ ({ session: "sessions", settings: "devices", channel: "channels", audit: "channels", invites: "devices" }));
 
 /** @param {{wide?: boolean}} props */
 export function Places({ wide }) {

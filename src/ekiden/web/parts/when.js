@@ -11,6 +11,12 @@ export function Ago({ at }) {
   return html`<time datetime=${new Date(ms).toISOString()} title=${dayAndTime(ms)}>${ago(ms, Math.max(now, ms))}</time>`;
 }
 
+/** A moment to come, as a date. @param {{at: string}} props RFC 3339 */
+export function At({ at }) {
+  const ms = Date.parse(at ?? "");
+  return Number.isFinite(ms) ? html`<time datetime=${at}>${dayAndTime(ms)}</time>` : null;
+}
+
 /** How long it has been going on. @param {{since: string}} props */
 export function Since({ since }) {
   const ms = Date.parse(since ?? "");

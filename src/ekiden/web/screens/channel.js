@@ -2,12 +2,13 @@
 
 import { html, useCallback, useComputed, useEffect, useRef, useState } from "../lib.js";
 import { ask, place, remove } from "../door.js";
-import { ack, channels, olderTalk, openChannel, openName, openThread, readOlderTalk, readTalk, talk, talkProblem, talkState, threadPage } from "../state/channels.js";
-import { me } from "../state/live.js";
+import { ack, channels, olderTalk, openChannel, openName, openThread, readOlderTalk, readTalk, resourceOf, talk, talkProblem, talkState, threadPage } from "../state/channels.js";
+import { allowed, me } from "../state/live.js";
 import { outbox } from "../state/outbox.js";
 import { address, back, route } from "../state/route.js";
 import { placedByNumber, shownIn } from "../state/talk.js";
 import { t } from "../words/index.js";
+import { compareKeys } from "../parts/compare.js";
 import { Dialog, showDialog } from "../parts/dialog.js";
 import { MessageView } from "../parts/message.js";
 import { PostComposer } from "../parts/post_composer.js";
@@ -192,11 +193,14 @@ function Members() {
       setProblem(failed);
     }
   };
-  return html`<div class="row"><p class="grow soft small">${t("members.what")}</p><button type="button" onClick=${turn}>${t(here ? "members.leave" : "members.join")}</button></div>
+  const invite = now.channel.state !== "archived" && allowed("invite", resourceOf(now.channel));
+  return html`<div class="row wrap"><p class="grow soft small">${t("members.what")}</p>
+      ${invite ? html`<a class="button" href=${address("invites", "", { channel: now.channel.name })}>${t("invites.open")}</a>` : null}<button type="button" onClick=${turn}>${t(here ? "members.leave" : "members.join")}</button></div>
     ${problem ? html`<${Failed} problem=${problem} inline />` : null}
     ${[...now.members.values()].map((member) => html`<article class="card" key=${member.principal_id} data-row tabindex="-1"><div class="row">
       <span class="title grow"><${Text} of=${member.name} /></span>${member.role ? html`<span class="pill"><${Text} of=${member.role} /></span>` : null}<span class="pill">${said("kind", member.kind)}</span></div>
-      <small class="soft">${t("members.seen", { number: member.acked_to ?? 0, last: now.channel.last_number ?? 0 })}</small></article>`)}`;
+      <small class="soft">${t("members.seen", { number: member.acked_to ?? 0, last: now.channel.last_number ?? 0 })}</small>
+      ${member.principal_id === me.value?.principal_id ? null : html`<p><button type="button" class="link small" onClick=${() => compareKeys(member.principal_id, member.name)}>${t("trust.open")}</button></p>`}</article>`)}`;
 }
 
 /** What is true of this channel. @param {{now: any}} props */

@@ -9,7 +9,7 @@ import { Dialog, showDialog } from "../parts/dialog.js";
 import { Failed, Loading } from "../parts/states.js";
 import { said } from "../parts/talk_words.js";
 import { Text, textNodes } from "../parts/text.js";
-import { Ago } from "../parts/when.js";
+import { Ago, At } from "../parts/when.js";
 
 /** @param {any} value JSON */
 const spelled = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
@@ -40,7 +40,7 @@ function Value({ status }) {
 /** Who said it, when, and what it rests on. @param {{status: any}} props */
 function Line({ status }) {
   const evidence = status.evidence ?? {};
-  return html`<${Text} of=${status.by ?? ""} /> · <${Ago} at=${status.at} />${status.expires_at ? html` · ${t("status.until")} <${Ago} at=${status.expires_at} />` : null}
+  return html`<${Text} of=${status.by ?? ""} /> · <${Ago} at=${status.at} />${status.expires_at ? html` · ${t("status.until")} <${At} at=${status.expires_at} />` : null}
     ${evidence.commit ? html` · ${t("status.commit")} <${Text} of=${evidence.commit} />` : null}${evidence.run ? html` · ${t("status.run")} <${Text} of=${evidence.run} />` : null}
     ${status.signature ? html` · ${t("signed.signed")}` : null}${status.suspect ? html` · ${t("message.suspect")}` : null}`;
 }
@@ -116,7 +116,7 @@ function LeaseRow({ lease }) {
   const held = lease.held && !(lease.expires_at && Date.parse(lease.expires_at) < Date.now());
   return html`<article class="card" data-row tabindex="-1"><div class="row"><span class="title grow mono"><${Text} of=${lease.name} /></span>
       <span class=${`pill ${held ? "run" : ""}`}>${t(held ? "leases.held" : "leases.free")}</span></div>
-    <small class="soft">${held ? html`<${Text} of=${lease.holder} /> · ${t("status.until")} <${Ago} at=${lease.expires_at} /> · ` : null}${t("leases.fence", { number: lease.fence })}
+    <small class="soft">${held ? html`<${Text} of=${lease.holder} /> · ${t("status.until")} <${At} at=${lease.expires_at} /> · ` : null}${t("leases.fence", { number: lease.fence })}
       ${lease.note ? html` · <${Text} of=${lease.note} />` : null}</small>
     ${held && lease.holder_id === me.value?.principal_id ? html`<p><button type="button" onClick=${release}>${t("leases.release")}</button></p>` : null}
     ${problem ? html`<${Failed} problem=${problem} inline />` : null}</article>`;

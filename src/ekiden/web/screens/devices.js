@@ -1,20 +1,21 @@
-// Devices and keys: who may come in, and how to end that. Pairing another device starts here.
+// Devices, keys and computers. Pairing another device starts here.
 
-import { html, useEffect, useState } from "../lib.js";
-import { get, place, post, remove } from "../door.js";
-import { accessChanged, mayAdmin, pairings, team } from "../state/live.js";
+import { html, useState } from "../lib.js";
+import { post } from "../door.js";
+import { mayAdmin, pairings, team } from "../state/live.js";
 import { address } from "../state/route.js";
-import { known, t, timeOfDay } from "../words/index.js";
+import { t, timeOfDay } from "../words/index.js";
 import { noticeOf } from "../parts/from_host.js";
 import { QrCode } from "../parts/qr.js";
-import { Failed, Loading } from "../parts/states.js";
+import { Failed } from "../parts/states.js";
 import { Text, textNodes } from "../parts/text.js";
 import { Ago } from "../parts/when.js";
 import { PairingCard } from "./inbox.js";
+import { Keys, MakeKey } from "./keys.js";
 
 /** @param {{wide: boolean}} props */
 export function DevicesScreen({ wide }) {
-  return html`<div class="screen"><header><h1 class="grow">${t("places.devices")}</h1>${wide ? null : html`<a class="quiet-link" href=${address("settings")}>${t("places.settings")}</a>`}</header>
+  return html`<div class="screen"><header><h1 class="grow">${t("places.devices")}</h1><a class="quiet-link" href=${address("invites")}>${t("places.invites")}</a>${wide ? null : html`<a class="quiet-link" href=${address("settings")}>${t("places.settings")}</a>`}</header>
     <div class="scroll" data-area><div class="col">
       ${mayAdmin.value ? html`<${Pair} />
         ${pairings.value.map((pairing) => html`<${PairingCard} key=${pairing.pairing_id} pairing=${pairing} />`)}
@@ -47,80 +48,6 @@ function Pair() {
     ${onlyHere ? html`<p class="say-note">${t("pair.only_here")}</p>` : null}
     <p class="soft small">${t("pair.until", { time: timeOfDay(Date.parse(made.expires_at)) })}</p>
     <button type="button" onClick=${() => setMade(null)}>${t("do.done")}</button></section>`;
-}
-
-function Keys() {
-  const [keys, setKeys] = useState(/** @type {any[] | null} */ (null));
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const load = async () => {
-    try {
-      setKeys((await get("/v1/keys")).keys);
-      setProblem(null);
-    } catch (failed) {
-      setProblem(failed);
-    }
-  };
-  useEffect(() => {
-    load();
-  }, [accessChanged.value]);
-  if (problem) return html`<${Failed} problem=${problem} retry=${load} />`;
-  if (!keys) return html`<${Loading} text=${t("loading.keys")} />`;
-  const live = keys.filter((key) => !key.revoked_at).sort((one, other) => Number(Boolean(other.this)) - Number(Boolean(one.this)));
-  const ended = keys.filter((key) => key.revoked_at);
-  return html`<section><h2>${t("keys_list.title")}</h2>
-    ${live.map((key) => html`<${Key} key=${key.key_id} of=${key} changed=${load} />`)}
-    ${ended.length ? html`<details><summary class="soft small">${t("keys_list.ended", { count: ended.length })}</summary>${ended.map((key) => html`<${Key} key=${key.key_id} of=${key} changed=${load} />`)}</details>` : null}
-  </section>`;
-}
-
-/** @param {{of: any, changed: () => void}} props */
-function Key({ of, changed }) {
-  const [sure, setSure] = useState(false);
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const revoke = async () => {
-    if (!sure) return setSure(true);
-    try {
-      await remove(place(["keys", of.key_id]));
-      changed();
-    } catch (failed) {
-      setProblem(failed);
-    }
-    return undefined;
-  };
-  const kind = `kind.${of.kind}`;
-  return html`<article class="card key" data-row tabindex="-1"><div class="row">
-    <div class="grow"><span class="title"><${Text} of=${of.name} /></span>${of.this ? html` <span class="pill run">${t("keys_list.this")}</span>` : null}
-      <br /><small class="soft">${known(kind) ? t(kind) : html`<${Text} of=${of.kind} />`} · ${of.revoked_at ? html`${t("keys_list.revoked")} <${Ago} at=${of.revoked_at} />`
-        : of.used_at ? html`${t("keys_list.used")} <${Ago} at=${of.used_at} />` : t("keys_list.unused")}</small></div>
-    ${of.revoked_at || of.this ? null : html`<button type="button" class=${sure ? "stop" : ""} onClick=${revoke}>${t(sure ? "keys_list.sure" : "keys_list.revoke")}</button>`}</div>
-    ${problem ? html`<${Failed} problem=${problem} inline />` : null}</article>`;
-}
-
-function MakeKey() {
-  const [name, setName] = useState("");
-  const [kind, setKind] = useState("agent");
-  const [made, setMade] = useState(/** @type {any} */ (null));
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const make = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    try {
-      setMade(await post("/v1/keys", { name, kind }));
-      setName("");
-      setProblem(null);
-    } catch (failed) {
-      setProblem(failed);
-    }
-  };
-  if (made) {
-    return html`<section class="card"><h2 class="title">${t("make_key.once")}</h2><pre class="code select" tabindex="0">${textNodes(made.key)}</pre>
-      <button type="button" onClick=${() => setMade(null)}>${t("make_key.kept")}</button></section>`;
-  }
-  return html`<details class="card"><summary>${t("make_key.title")}</summary><form class="stack" onSubmit=${make}>
-    <label>${t("make_key.name")}<input type="text" value=${name} onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
-    <label>${t("make_key.kind")}<select value=${kind} onChange=${(/** @type {any} */ event) => setKind(event.target.value)}>
-      ${["agent", "service", "person", "device", "host"].map((one) => html`<option value=${one}>${t(`kind.${one}`)}</option>`)}</select></label>
-    <button type="submit" disabled=${!name.trim()}>${t("make_key.go")}</button>
-    ${problem ? html`<${Failed} problem=${problem} inline />` : null}</form></details>`;
 }
 
 function Hosts() {

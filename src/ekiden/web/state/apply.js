@@ -87,6 +87,12 @@ function hosted(session, host) {
 }
 
 /**
+ * @param {any} session
+ * @param {any} counts the body of `session.counted`
+ */
+const counted = (session, { approvals_open, messages_waiting }) => ({ ...session, approvals_open, messages_waiting });
+
+/**
  * The map with one entry set; the entry keeps its place.
  * @template K, V
  * @param {Map<K, V>} map @param {K} key @param {V} value
@@ -113,6 +119,10 @@ export function applyToTeam(team, event) {
       const id = body.report.session_id;
       const held = body.report.holder?.waits_for ? team.held : without(team.held, id);
       return { ...team, held, sessions: withEntry(team.sessions, id, body) };
+    }
+    case "session.counted": {
+      const session = team.sessions.get(body.session_id);
+      return session ? { ...team, sessions: withEntry(team.sessions, body.session_id, counted(session, body)) } : team;
     }
     case "turn.changed": {
       const session = team.sessions.get(body.session_id);
@@ -221,6 +231,8 @@ export function applyToView(view, event) {
   switch (kind) {
     case "session.reported":
       return { ...view, session: body };
+    case "session.counted":
+      return { ...view, session: counted(view.session, body) };
     case "turn.changed":
       return { ...view, session: turned(view.session, body) };
     case "host.changed":

@@ -108,6 +108,17 @@ export class Directory {
    * @returns {Record<string, Trust>}
    */
   judge(principal, pinned) {
+    const trusted = this.believed(principal, pinned);
+    return Object.fromEntries(
+      this.of(principal).map((key) => [key.memberKey, key.endedAt ? "ended" : (trusted.get(key.memberKey) ?? "changed")]),
+    );
+  }
+
+  /**
+   * The keys of a principal whose signatures count, those that have ended as well, and why.
+   * @param {string} principal @param {Record<string, Trust>} pinned by member key id
+   */
+  believed(principal, pinned) {
     const keys = this.of(principal);
     /** @type {Map<string, Trust>} */
     const trusted = new Map();
@@ -122,9 +133,7 @@ export class Directory {
       for (const key of found) trusted.set(key.memberKey, "vouched");
       grew = found.length > 0;
     }
-    return Object.fromEntries(
-      keys.map((key) => [key.memberKey, key.endedAt ? "ended" : (trusted.get(key.memberKey) ?? "changed")]),
-    );
+    return trusted;
   }
 }
 

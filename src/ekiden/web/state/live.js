@@ -11,6 +11,7 @@ import { follower } from "./follow.js";
 import { forgetMember } from "./member.js";
 import { keepTeam, keepView, recall, wipe } from "./keep.js";
 import { MEND_AFTER_MS, PAGE_ITEMS, SESSIONS_PAGE } from "./limits.js";
+import { allows } from "./rights.js";
 
 /** `unknown` until the door was asked; `out`: sign in; `in`. */
 export const signedIn = signal(/** @type {"unknown" | "in" | "out"} */ ("unknown"));
@@ -43,6 +44,9 @@ export const joined = signal("");
 
 export const items = computed(() => view.value?.items ?? NONE);
 export const mayAdmin = computed(() => may(me.value?.permissions ?? me.value?.key?.permissions, "admin"));
+
+/** Whether this page's key may do that, as far as is known: the door decides. @param {string} verb @param {string} resource */
+export const allowed = (verb, resource) => !me.value?.permissions || allows(me.value.permissions, verb, resource);
 
 const NONE = Object.freeze(/** @type {any[]} */ ([]));
 
@@ -83,7 +87,7 @@ function take(event) {
     }
   }
   if (about && about === openId.value && isShort(event)) mendSoon();
-  if (/^(pairing|key)\./.test(event.kind)) {
+  if (/^(pairing|key|invite)\./.test(event.kind)) {
     accessChanged.value += 1;
     readPairings();
   }

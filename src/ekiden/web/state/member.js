@@ -1,19 +1,19 @@
 // This browser as a member of channels: it signs what it says, seals and opens what the hub must not read.
 //
 // Its keys are made at first need, stay in this browser and cannot be read out; signing out forgets them. Whose keys
-// count is judged from the directory and from what was pinned here: the first key of somebody is taken at first contact,
-// another one only if a known key of the same person vouches for it.
+// count is judged from the directory and from what was pinned here (`pins.js`).
 
 import { get, place, post, Problem } from "../door.js";
 import { available, digest, messageContent, newMember, openSealed, seal, sign, signedBy, statements } from "./crypto.js";
 import { Directory, addEntry } from "./directory.js";
 import { keepOwn, recallOwn } from "./keep.js";
 import { DIRECTORY_PAGES_MAX, EPOCHS_KEPT_MAX } from "./limits.js";
+import { believed, trusted } from "./pins.js";
 import { epochStatement, openEpoch, unwrap, wrapAll, wrapStatement } from "./wrapping.js";
 
 /**
  * @typedef {{member: import("./crypto.js").Member, team: string, principal: string, directory: Directory,
- *   pins: Record<string, Record<string, import("./directory.js").Trust>>, chain: Map<string, {link: number, previous: string}>}} Held
+ *   pins: Record<string, Record<string, import("./directory.js").Trust>>, invites: Record<string, string>, chain: Map<string, {link: number, previous: string}>}} Held
  */
 
 /** @type {Promise<Held | null> | null} */
@@ -26,7 +26,7 @@ const epochKeys = new Map();
 const CHAIN = [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => (byte % 36).toString(36)).join("");
 
 /** What this browser can prove and open, or null where it has no keys. @param {any} me `GET /v1/me` @returns {Promise<Held | null>} */
-function held(me) {
+export function held(me) {
   being ??= (available() && me ? begin(me) : Promise.resolve(null)).catch((problem) => {
     being = null;
     throw problem;
@@ -51,7 +51,7 @@ async function begin(me) {
   /** @type {Held} */
   const own = {
     member, team: me.team_id, principal: me.principal_id, directory: new Directory(me.team_id, hubKey),
-    pins: (await recallOwn("pins")) ?? {}, chain: new Map(),
+    pins: (await recallOwn("pins")) ?? {}, invites: (await recallOwn("invites")) ?? {}, chain: new Map(),
   };
   await readOn(own);
   if (!own.directory.keys.has(member.memberKey)) {
@@ -77,7 +77,7 @@ async function pinnedHubKey() {
 }
 
 /** Reads the directory from where it was read to. @param {Held} own */
-async function readOn(own) {
+export async function readOn(own) {
   for (let pages = 0; pages < DIRECTORY_PAGES_MAX; pages += 1) {
     const page = await get(place(["directory"], { after: String(own.directory.position) }));
     await own.directory.take(page.entries ?? []);
@@ -86,27 +86,12 @@ async function readOn(own) {
   throw new Problem({ code: "directory_long" });
 }
 
-/** The keys of a principal that count here; the first that is seen is pinned. @param {Held} own @param {string} principal */
-async function trusted(own, principal) {
-  const judged = own.directory.judge(principal, own.pins[principal] ?? {});
-  const good = own.directory.of(principal).filter((key) => !["changed", "ended"].includes(judged[key.memberKey]));
-  const first = good.find((key) => judged[key.memberKey] === "first");
-  if (first) {
-    own.pins[principal] = { ...own.pins[principal], [first.memberKey]: "first" };
-    await keepOwn("pins", own.pins);
-  }
-  return good;
-}
-
 /** The key of a signer, if it is one of the principal's that ever counted. @param {Held} own @param {string} signer @param {string} principal */
 async function signerOf(own, signer, principal) {
   if (!own.directory.keys.has(signer)) await readOn(own);
   const key = own.directory.keys.get(signer);
   if (!key || (principal && key.principal !== principal)) return null;
-  const judged = own.directory.judge(key.principal, own.pins[key.principal] ?? {});
-  if (judged[signer] === "changed") return null;
-  await trusted(own, key.principal);
-  return key;
+  return (await believed(own, key)) ? key : null;
 }
 
 /**

@@ -4,10 +4,10 @@ import { signal } from "../lib.js";
 
 /** @typedef {{screen: string, id: string, query: URLSearchParams}} Route */
 
-export const SCREENS = Object.freeze(["inbox", "sessions", "session", "new", "devices", "settings", "channels", "channel", "audit"]);
+export const SCREENS = Object.freeze(["inbox", "sessions", "session", "new", "devices", "settings", "channels", "channel", "audit", "invites"]);
 
 /** Where Back leads from a screen that was opened by its address. */
-const LISTS = Object.freeze(/** @type {Record<string, string>} */ ({ session: "sessions", channel: "channels" }));
+const LISTS = Object.freeze(/** @type {Record<string, string>} */ ({ session: "sessions", channel: "channels", invites: "devices" }));
 
 /** @param {string} hash @returns {Route} */
 export function readRoute(hash) {
