@@ -126,7 +126,7 @@ async def test_a_call_that_is_cancelled_ends_and_others_go_on(team: Team) -> Non
 
 
 async def test_a_lease_in_a_signed_channel_is_taken_renewed_and_let_go(team: Team) -> None:
-    """By stdio with the member's own signature; at the hub, which has no key of the agent's, it says how to join."""
+    """By stdio with the member's own signature; at the hub, which has no key of an agent, it says how to join."""
     await team.channel("vows", signed=True)
     ann = await team.agent("ann")
     async with ann.over_stdio() as at_ann:
