@@ -1,5 +1,6 @@
 """The tools at the hub's own address: both eras, bearer keys, the door's checks, and a hub that comes back."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -7,7 +8,11 @@ import httpx2
 import pytest
 
 from agents.team import Team, text_of
+from ekiden.client.bridge import Bridge
+from ekiden.client.transport import Request
+from ekiden.hub.asgi import EXCHANGE
 from ekiden.mcp.definitions import LISTING, NAMES
+from ekiden.relay.wire import Delivery
 
 pytestmark = pytest.mark.anyio
 ERAS = [("legacy", "2025-11-25"), ("auto", "2026-07-28")]
@@ -106,3 +111,86 @@ async def test_other_methods_than_post_are_not_here(team: Team) -> None:
             answer = await carrier.request(method, f"{team.url}/mcp")
             assert answer.status_code == 405
             assert answer.headers["allow"] == "POST"
+
+
+CALL_INBOX = {
+    "jsonrpc": "2.0",
+    "id": 3,
+    "method": "tools/call",
+    "params": {"name": "inbox", "arguments": {}},
+}
+
+
+async def state_of(team: Team, message: str = "1") -> str:
+    """How far the only mention in a message came."""
+    told = await team.owner.client.get("/v1/channels/ops/acks", message=message)
+    [delivery] = told["deliveries"]
+    return delivery["state"]
+
+
+class Exchange:
+    """What a server says of a request whose client may be gone."""
+
+    def __init__(self, *, gone: bool) -> None:
+        self.gone = gone
+
+    def arrived(self) -> bytes | None:
+        return None
+
+    def answer(self, head: bytes, body: bytes) -> bool:
+        return False
+
+
+class Server(Bridge):
+    """The hub, as a server with a client that may be gone hands requests to it."""
+
+    def __init__(self, team: Team, *, gone: bool) -> None:
+        assert team.serving is not None
+        super().__init__(team.serving.hub)
+        self._exchange = Exchange(gone=gone)
+
+    def scope(self, request: Request, abort: Any) -> Any:
+        scope = super().scope(request, abort)
+        scope["extensions"][EXCHANGE] = self._exchange
+        return scope
+
+
+@pytest.mark.parametrize(("gone", "state"), [(False, "surfaced"), (True, "offered")])
+async def test_a_mention_has_surfaced_when_the_reply_was_written_to_a_client_that_is_there(
+    team: Team, gone: bool, state: str
+) -> None:
+    """The sender sees so; and a client that left before its reply got nothing."""
+    await team.channel()
+    bob = await team.agent("bob")
+    message_id = (await team.owner.client.post("/v1/channels/ops/messages", {"text": "@bob look"}))["message"][
+        "message_id"
+    ]
+    server = Server(team, gone=gone)
+    heads = {
+        "authorization": f"Bearer {bob.key}",
+        "accept": "application/json, text/event-stream",
+        "content-type": "application/json",
+    }
+    answer = await server.open(Request("POST", "/mcp", heads, json.dumps(CALL_INBOX).encode()))
+    said = b"".join([piece async for piece in answer.chunks()])
+    await answer.task  # what is done after the reply is done
+    assert b"@bob look" in said
+    assert await state_of(team, message_id) == state
+
+
+async def test_the_sender_sees_over_http_what_it_sees_over_stdio(team: Team) -> None:
+    """With the real server and the official client."""
+    await team.channel()
+    bob = await team.agent("bob")
+    owner = team.owner.client
+    me = await owner.get("/v1/me")
+    await owner.post("/v1/channels/ops/messages", {"text": "@bob look"})
+    cursor = (await owner.get("/v1/mentions"))["cursor"]
+    async with bob.over_http() as client:
+        assert "@bob look" in text_of(await client.call_tool("inbox", {}))
+        stream = owner.stream(f"inbox:{me['principal_id']}", cursor)
+        async with asyncio.timeout(20):
+            async for frame in stream:
+                if frame.kind == "delivery.changed" and frame.read(Delivery).state == "surfaced":
+                    break
+        await stream.aclose()

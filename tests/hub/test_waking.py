@@ -92,6 +92,20 @@ async def test_a_mention_has_surfaced_when_the_host_has_placed_it(house: House) 
         assert frame is not None
 
 
+async def test_what_was_queued_in_a_session_is_offered_as_what_it_may_have_had(house: House) -> None:
+    """That it surfaced is noted after the host has placed it: a hub that dies between the two leaves it stored.
+    Then it is offered again, and told so."""
+    async with house.host() as host:
+        seat = await seated(host)
+        await house.owner.post(CHANNEL, {"text": f"@{seat['name']} hello"})
+        agent = house.client(seat["key"])
+        for _ in range(2):
+            [delivery] = (await agent.get("/v1/mentions"))["deliveries"]
+            assert (delivery["way"], delivery["state"], delivery["attempt"]) == ("session", "offered", 2)
+        [delivery] = (await agent.get("/v1/mentions/wait", seconds=0))["deliveries"]
+        assert delivery["attempt"] == 3
+
+
 async def test_an_agent_answers_in_the_name_of_its_session(house: House) -> None:
     async with house.host() as host:
         seat = await seated(host)

@@ -15,7 +15,7 @@ import msgspec
 import ekiden
 from ekiden.client.bridge import Bridge
 from ekiden.hub import metrics, openapi
-from ekiden.hub.asgi import ABORT, Receive, Scope, Send
+from ekiden.hub.asgi import ABORT, EXCHANGE, Exchange, Receive, Scope, Send
 from ekiden.hub.bells import Bells
 from ekiden.hub.bus import Bus
 from ekiden.hub.callers import Callers
@@ -346,8 +346,16 @@ class Hub:
         client = request.scope.get("client")
         peer = str(client[0]) if client and from_loopback(request.scope, request.headers) else ""
         inside = Bridge(self, url=_INSIDE, client=peer)
+        exchange: Exchange | None = request.scope.get("extensions", {}).get(EXCHANGE)
         try:
-            await self.mcp.serve(request.scope, request.receive, request.send, key=request.key, transport=inside)
+            await self.mcp.serve(
+                request.scope,
+                request.receive,
+                request.send,
+                key=request.key,
+                transport=inside,
+                gone=lambda: exchange is not None and exchange.gone,
+            )
         finally:
             await inside.close()
 

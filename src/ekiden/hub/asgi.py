@@ -24,6 +24,11 @@ class Exchange(Protocol):
         """The whole body, if all of it is here; then `receive` need not be asked for it."""
         ...
 
+    @property
+    def gone(self) -> bool:
+        """Whether the client went before all of the answer was written."""
+        ...
+
     def answer(self, head: bytes, body: bytes) -> bool:
         """Sends the answer: its head from the status line to the empty line, and its body. False if it has to be
         sent as ASGI has it; then nothing was sent."""

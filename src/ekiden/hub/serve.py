@@ -37,6 +37,10 @@ class _Exchange:
         except AttributeError:
             return None
 
+    @property
+    def gone(self) -> bool:
+        return getattr(self._cycle, "disconnected", False)
+
     def answer(self, head: bytes, body: bytes) -> bool:
         cycle = self._cycle
         try:

@@ -296,7 +296,7 @@ async def sqlite_source(database: Path, clock: Clock) -> AsyncGenerator[SqliteSt
     try:
         connection = connect_sqlite(database, reader=True)
         try:
-            _of_this_program(connection)
+            of_this_program(connection)
             connection.execute("BEGIN")
             yield SqliteStore(connection)
         except sqlite3.Error as error:
@@ -307,7 +307,12 @@ async def sqlite_source(database: Path, clock: Clock) -> AsyncGenerator[SqliteSt
         lock.release()
 
 
-def _of_this_program(connection: sqlite3.Connection) -> None:
+def of_this_program(connection: sqlite3.Connection) -> None:
+    """Refuses a database whose schema is not the one of this program.
+
+    Raises:
+        StoreNewer, Conflict: if it is of a newer one, or of an older one.
+    """
     version, newest = version_of(connection), read_migrations()[-1].number
     refuse_newer(version, newest)
     if version < newest:

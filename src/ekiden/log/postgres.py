@@ -191,17 +191,14 @@ class PostgresLog:
             raise Invalid(f"At most {limits.STREAM_TOPICS_MAX} topics can be read at once.")
 
         async def look(connection: Connection) -> list[Event]:
-            return await _events(connection, team_id, after, chosen, limit)
+            return await read_events(connection, team_id, after, chosen, limit)
 
         async with self._reading(look) as (_, events):
             return events
 
     async def bounds(self, team_id: str) -> tuple[int, int]:
         async def look(connection: Connection) -> tuple[int, int]:
-            row = await connection.fetchrow(own("bounds"), team_id)
-            assert row is not None
-            head: int = row["head"] or 0
-            return (head + 1 if row["oldest"] is None else row["oldest"], head)
+            return await read_bounds(connection, team_id)
 
         async with self._reading(look) as (_, bounds):
             return bounds
@@ -429,7 +426,7 @@ def _events_of_topics(count: int, most: int) -> str:
     )
 
 
-async def _events(
+async def read_events(
     connection: Connection, team_id: str, after: int, topics: Sequence[str] | None, limit: int
 ) -> list[Event]:
     """Up to `limit` events after a seq, in order; only those with one of `topics`, if given."""
@@ -444,3 +441,11 @@ async def _events(
         Event(seq, kind, topics_of(on), at, actor_of(actor_id, actor_key, name), body.encode())
         for seq, kind, on, at, actor_id, actor_key, name, body in [tuple(row.values()) for row in rows]
     ]
+
+
+async def read_bounds(connection: Connection, team_id: str) -> tuple[int, int]:
+    """See `log.port.Log.bounds`."""
+    row = await connection.fetchrow(own("bounds"), team_id)
+    assert row is not None
+    head: int = row["head"] or 0
+    return (head + 1 if row["oldest"] is None else row["oldest"], head)

@@ -12,10 +12,6 @@ INSERT INTO teams (team_id, head) VALUES (:team_id, 0) ON CONFLICT (team_id) DO 
 -- The database's clock, in seconds since the epoch: the one that all nodes follow.
 SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision);
 
--- name: heads
--- How far each team is.
-SELECT team_id, head FROM teams;
-
 -- name: taken
 -- How far a team is (null if it has no row), with each of these commands that was answered before; one row at least.
 -- The limit keeps each a look into the index: a plan that was made while the table was small may otherwise read all of

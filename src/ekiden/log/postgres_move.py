@@ -71,8 +71,8 @@ class PostgresStore:
 
 
 @asynccontextmanager
-async def postgres_source(url: str, *, stopped: bool) -> AsyncGenerator[PostgresStore]:
-    """The database as it is at one moment, read only.
+async def at_one_moment(url: str, *, stopped: bool) -> AsyncGenerator[Connection]:
+    """A connection to the database as it is at one moment, read only.
 
     Raises:
         StoreHeld: if it must be `stopped` and a hub is at work on it.
@@ -89,7 +89,14 @@ async def postgres_source(url: str, *, stopped: bool) -> AsyncGenerator[Postgres
         if stopped and (nodes := await present(connection)):
             raise held_by_nodes(nodes)
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            yield PostgresStore(connection)
+            yield connection
+
+
+@asynccontextmanager
+async def postgres_source(url: str, *, stopped: bool) -> AsyncGenerator[PostgresStore]:
+    """The database as `at_one_moment` gives it; raises what that raises."""
+    async with at_one_moment(url, stopped=stopped) as connection:
+        yield PostgresStore(connection)
 
 
 @asynccontextmanager

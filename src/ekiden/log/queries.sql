@@ -18,6 +18,10 @@ SELECT head FROM teams WHERE team_id = :team_id;
 INSERT INTO teams (team_id, head) VALUES (:team_id, :head)
 ON CONFLICT (team_id) DO UPDATE SET head = excluded.head;
 
+-- name: heads
+-- How far each team is.
+SELECT team_id, head FROM teams;
+
 -- name: oldest
 -- The seq of the oldest event that is still held.
 SELECT min(seq) AS oldest FROM events WHERE team_id = :team_id;

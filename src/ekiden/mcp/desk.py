@@ -6,7 +6,7 @@ have an agent's keys, it is the plain voice, which says so where a channel is en
 
 import hashlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,7 +15,8 @@ import msgspec
 from ekiden.client.client import Client
 from ekiden.client.requests import path_of
 from ekiden.kernel.errors import EkidenError, Invalid
-from ekiden.relay.wire import Attachment, Edit, Message, Messages, Post, Posted
+from ekiden.kernel.limits import ACK_MESSAGES_MAX
+from ekiden.relay.wire import Attachment, Edit, Message, Messages, Post, Posted, Surfaced
 from ekiden.relay.wire_state import AttachmentBytes, ClearStatus, Lease, ReleaseLease, SetStatus, Status, TakeLease
 
 HOW_TO_JOIN = (
@@ -167,6 +168,18 @@ class Desk:
     client: Client
     voice: Voice
     shown: list[str] = field(default_factory=list[str])
+
+    def take_shown(self) -> Surfaced:
+        """Which they are; from now on none are."""
+        shown = tuple(dict.fromkeys(self.shown))[:ACK_MESSAGES_MAX]
+        self.shown.clear()
+        return Surfaced(shown)
+
+
+async def tell_surfaced(client: Client, shown: Surfaced) -> None:
+    """Tells the hub which mentions have reached the model."""
+    with suppress(EkidenError):  # it is told for the sender's sake, and may be missing
+        await client.post("/v1/mentions/surfaced", shown, repeatable=True)
 
 
 def channel_path(channel: str) -> str:

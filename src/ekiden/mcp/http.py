@@ -15,14 +15,14 @@ from ekiden.client.client import Client
 from ekiden.client.transport import Transport
 from ekiden.kernel.limits import MCP_LINE_BYTES_MAX, MCP_LIST_KEPT_MS
 from ekiden.mcp.definitions import INSTRUCTIONS, NAMES, SERVER_NAME, TOOLS
-from ekiden.mcp.desk import Desk, PlainVoice
+from ekiden.mcp.desk import Desk, PlainVoice, tell_surfaced
 from ekiden.mcp.tools import call
 
 Scope = Any
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
-CALLER = "ekiden.mcp.caller"
-"""Where the caller's client is in the scope of a request."""
+DESK = "ekiden.mcp.desk"
+"""Where the caller's desk is in the scope of a request."""
 
 
 class Manager(Protocol):
@@ -40,13 +40,27 @@ class McpEndpoint:
         self._running: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, *, key: str, transport: Transport) -> None:
-        """Answers one request. `transport` leads to the door, `key` is the caller's."""
+    async def serve(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        key: str,
+        transport: Transport,
+        gone: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Answers one request. `transport` leads to the door, `key` is the caller's; `gone` says whether the
+        client went before all of its answer was written. Mentions in one that was written have surfaced."""
         if self._manager is None:
             self._manager = asyncio.ensure_future(self._start())
         manager = await asyncio.shield(self._manager)
-        inner = {**scope, CALLER: Client(key=key, transport=transport)}
-        await manager.handle_request(inner, receive, send)
+        client = Client(key=key, transport=transport)
+        desk = Desk(client, PlainVoice(client))
+        await manager.handle_request({**scope, DESK: desk}, receive, send)
+        shown = desk.take_shown()
+        if shown.messages and not gone():
+            await tell_surfaced(client, shown)
 
     async def close(self) -> None:
         """Ends what still runs."""
@@ -87,8 +101,7 @@ def _make() -> Manager:
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name not in NAMES:
             raise MCPError(code=types.INVALID_PARAMS, message=f"there is no tool {params.name[:80]!r}")
-        client: Client = context.request.scope[CALLER]
-        answer = await call(Desk(client, PlainVoice(client)), params.name, dict(params.arguments or {}))
+        answer = await call(context.request.scope[DESK], params.name, dict(params.arguments or {}))
         text = types.TextContent(type="text", text=answer.text)
         return types.CallToolResult(content=[text], is_error=answer.is_error)
 

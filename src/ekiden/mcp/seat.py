@@ -5,7 +5,6 @@ after it was not there: it may have come back at another port.
 """
 
 import asyncio
-import contextlib
 import os
 import re
 import stat
@@ -18,11 +17,9 @@ import msgspec
 from ekiden.client.client import Client
 from ekiden.client.member import Member
 from ekiden.kernel.errors import EkidenError, Invalid, Unauthenticated, Unavailable
-from ekiden.kernel.limits import ACK_MESSAGES_MAX
-from ekiden.mcp.desk import Desk
+from ekiden.mcp.desk import Desk, tell_surfaced
 from ekiden.mcp.envelope import plain
 from ekiden.mcp.tools import call, refusal_text, room_for, within
-from ekiden.relay.wire import Surfaced
 
 AGENTS_FOLDER = "agents"
 _LOOK_AGAIN_AFTER = (Unavailable.code, Unauthenticated.code)
@@ -144,14 +141,8 @@ class Seat:
         return self._desk
 
     def _tell_surfaced(self, desk: Desk) -> None:
-        shown = tuple(dict.fromkeys(desk.shown))[:ACK_MESSAGES_MAX]
-        desk.shown.clear()
-        if shown:
-            task = asyncio.ensure_future(_surfaced(desk.client, Surfaced(shown)))
+        shown = desk.take_shown()
+        if shown.messages:
+            task = asyncio.ensure_future(tell_surfaced(desk.client, shown))
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
-
-
-async def _surfaced(client: Client, shown: Surfaced) -> None:
-    with contextlib.suppress(EkidenError):  # it is told for the sender's sake, and may be missing
-        await client.post("/v1/mentions/surfaced", shown, repeatable=True)

@@ -3,6 +3,7 @@ the sender of what nobody answered in time is told so.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -33,7 +34,7 @@ from ekiden.relay.keeping import (
 )
 from ekiden.relay.port import Notice, Ports
 from ekiden.relay.rules import Acked, acked_with
-from ekiden.relay.wire import Ack, Authority, Channel, Delivery, DeliveryState, Receipt
+from ekiden.relay.wire import Ack, Authority, Channel, Delivery, DeliveryState, Receipt, Way
 
 _replace = msgspec.structs.replace
 
@@ -141,6 +142,9 @@ async def offer(tx: Transaction, principal_id: str, message_ids: Sequence[str], 
         kept = delivery_of(row)
         state = kept.delivery.state
         if state is DeliveryState.STORED:
+            if kept.delivery.way is Way.SESSION:
+                # It was offered there; that it surfaced may never have been noted, if the hub died meanwhile.
+                kept = replace(kept, delivery=_replace(kept.delivery, attempt=1))
             moved = await move_delivery(tx, kept, DeliveryState.OFFERED)
             if moved.principal_id != kept.sender_id:
                 tell_delivery(tx, moved, kept.sender_id, HUB)
