@@ -123,3 +123,21 @@ async def test_a_call_that_is_cancelled_ends_and_others_go_on(team: Team) -> Non
     assert json.loads(await process.stdout.readline()) == {"jsonrpc": "2.0", "id": 2, "result": {}}
     process.stdin.close()
     assert await process.wait() == 0
+
+
+async def test_a_lease_in_a_signed_channel_is_taken_renewed_and_let_go(team: Team) -> None:
+    """By stdio with the member's own signature; at the hub, which has no key of an agent, it says how to join."""
+    await team.channel("vows", signed=True)
+    ann = await team.agent("ann")
+    async with ann.over_stdio() as at_ann:
+        lock = {"channel": "vows", "name": "deploy"}
+        taken = text_of(await at_ann.call_tool("lease", {**lock, "do": "take", "note": "mine"}))
+        assert taken.startswith("You hold deploy until "), taken
+        [held] = (await team.owner.client.get("/v1/channels/vows/leases"))["leases"]
+        fence = held["fence"]
+        renewed = text_of(await at_ann.call_tool("lease", {**lock, "do": "renew", "fence": fence}))
+        assert f"fence {fence}" in renewed, renewed
+        let_go = text_of(await at_ann.call_tool("lease", {**lock, "do": "release", "fence": fence}))
+        assert let_go == "Released deploy."
+    refused = await ann.refused("lease", **lock, do="take")
+    assert "stdio" in refused, refused

@@ -9,6 +9,7 @@ import msgspec
 
 from ekiden.kernel.clock import Clock
 from ekiden.kernel.ids import Prefix, derived_id, new_id
+from ekiden.kernel.limits import MESSAGES_SEEN_MAX
 from ekiden.log.open import open_log
 from ekiden.log.port import Actor, Event, Log
 from ekiden.log.queries import room_queries
@@ -258,7 +259,7 @@ class Follower:
     def __init__(self, view: SessionView) -> None:
         self.session = view.session
         self.approvals = {approval.approval_id: approval for approval in view.approvals}
-        self.messages = {message.message_id: message for message in view.messages}
+        self.messages = {message.message_id: message for message in (*view.seen, *view.messages)}
         self.items: dict[str, Item] = {}
         self.marks: list[Stale] = []
 
@@ -282,7 +283,7 @@ class Follower:
             elif event.kind.startswith("message."):
                 message = msgspec.json.decode(event.body, type=Message)
                 self.messages[message.message_id] = message
-                if message.state in ("seen", "cancelled"):
+                if message.state == "cancelled":
                     del self.messages[message.message_id]
             elif event.kind == "items.added":
                 for item in msgspec.json.decode(event.body, type=feed.ItemsAdded).items:
@@ -302,16 +303,18 @@ class Follower:
             state=state,
         )
 
-    def shown(self) -> tuple[Session, list[Approval], list[Message]]:
+    def shown(self) -> tuple[Session, list[Approval], list[Message], list[Message]]:
         """What this client shows, in the order of the screen's own keys."""
+        messages = sorted(self.messages.values(), key=lambda message: message.message_id)
         return (
             self.session,
             sorted(self.approvals.values(), key=lambda approval: approval.approval_id),
-            sorted(self.messages.values(), key=lambda message: message.message_id),
+            [message for message in messages if message.state != "seen"],
+            [message for message in messages if message.state == "seen"][-MESSAGES_SEEN_MAX:],
         )
 
 
-def shown_of(view: SessionView) -> tuple[Session, list[Approval], list[Message]]:
+def shown_of(view: SessionView) -> tuple[Session, list[Approval], list[Message], list[Message]]:
     """A fresh snapshot in the same form as `Follower.shown`."""
     return Follower(view).shown()
 

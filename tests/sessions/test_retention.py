@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from ekiden.hub import tidying
@@ -58,7 +59,8 @@ async def a_turn(room: Room, session_id: str, number: int) -> tuple[str, str, st
 async def test_of_what_ended_long_ago_a_receipt_stays_and_of_turns_the_newest(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A late answer is told who was first, a message that comes again is known, and nothing shown changes."""
+    """A late answer is told who was first, a message that comes again is known, and nothing shown changes but that
+    the receipts of what was seen so long ago go."""
     monkeypatch.setattr(retention, "RETENTION_ROWS_MAX", 2)
     monkeypatch.setattr(tidying, "RETENTION_ROWS_MAX", 2)
     session_id = await room.session()
@@ -85,6 +87,8 @@ async def test_of_what_ended_long_ago_a_receipt_stays_and_of_turns_the_newest(
 
     assert [await left(*ids) for ids in old] == [("", "", False)] * 5
     assert await left(*young) == ("please 5", "ls", True)
+    assert [message.message_id for message in before[0].seen] == [ids[0] for ids in (*old, young)]
+    before[0] = msgspec.structs.replace(before[0], seen=before[0].seen[-1:])
     assert [await room.view(of) for of in (session_id, other_id)] == before
     assert [message.message_id for message in before[0].messages] == [waiting.message_id]
     assert [approval.command for approval in before[1].approvals] == ["ls"]

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ekiden.kernel.errors import AlreadyAnswered, Conflict, EkidenError
 from ekiden.kernel.ids import Prefix, new_id
+from ekiden.kernel.limits import MESSAGES_SEEN_MAX
 from ekiden.sessions.wire import (
     Approval,
     FeedApproval,
@@ -267,6 +268,8 @@ class SessionMachine(RuleBasedStateMachine):
         waiting = {name: state for name, state in self.messages.items() if state not in ("seen", "cancelled")}
         assert {message.message_id: message.state for message in view.messages} == waiting
         assert [message.message_id for message in view.messages] == list(waiting)
+        seen = [name for name, state in self.messages.items() if state == "seen"]
+        assert [message.message_id for message in view.seen] == seen[-MESSAGES_SEEN_MAX:]
         assert view.session.approvals_open == list(unsettled.values()).count("open")
         assert view.session.messages_waiting == list(waiting.values()).count("stored")
         assert list(self.turn_states.values()).count("running") <= 1

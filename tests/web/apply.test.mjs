@@ -211,6 +211,13 @@ test("every item is in exactly one row or thread, and runs are folded", () => {
   for (let at = 1; at < rows.length; at += 1) assert.ok(rows[at].kind === "item" || rows[at].kind !== rows[at - 1].kind);
 });
 
+test("a snapshot brings the receipts of what the turn that is shown has seen, and of no other turn", () => {
+  const session = { report: { session_id: "ses_1", turn_id: "trn_2" } };
+  const seen = [["m1", "trn_1"], ["m2", "trn_2"], ["m3", ""]].map(([id, turn]) => ({ message_id: id, turn_id: turn, state: "seen", text: id }));
+  const messages = [{ message_id: "m4", state: "stored", text: "m4" }];
+  assert.deepEqual([...viewOf({ session, messages, seen }, null).messages.keys()], ["m2", "m4"]);
+});
+
 test("a message of ours is found in the conversation once", () => {
   const items = [item(1, { role: "user", content: [{ type: "text", text: "go" }] }), item(2), item(3, { role: "user", content: [{ type: "text", text: "go\n" }] })];
   const messages = new Map([["m1", { message_id: "m1", text: "go", state: "seen" }], ["m2", { message_id: "m2", text: "go", state: "stored" }]]);

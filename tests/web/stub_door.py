@@ -476,11 +476,13 @@ class _Handler(BaseHTTPRequestHandler):
         stub = self.stub
         match (method, *rest):
             case ("GET",):
+                told = [one for one in stub.messages.values() if one["session_id"] == session]
                 view = {
                     "session": stub.sessions[session],
                     "cursor": stub.cursor,
                     "approvals": [one for one in stub.approvals.values() if one["session_id"] == session],
-                    "messages": [one for one in stub.messages.values() if one["session_id"] == session],
+                    "messages": [one for one in told if one["state"] not in ("seen", "cancelled")],
+                    "seen": [one for one in told if one["state"] == "seen"],
                     "growing": [one for one in stub.growing.values() if one["session_id"] == session],
                 }
                 return 200, view

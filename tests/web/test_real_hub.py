@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from web.browser import DESK, PHONE
+from web.real_hub import Devices, Hub
 
 pytestmark = pytest.mark.browser
 
@@ -88,3 +89,24 @@ def start_demo(phone: Page, chromium: Browser, tmp_path: Path, faults: list[str]
     desk.on("pageerror", lambda error: faults.append(str(error)))
     desk.goto(phone.url)
     return desk
+
+
+def test_a_receipt_outlives_a_reload_in_the_middle_of_a_turn(hub: Hub, device: Devices, tmp_path: Path) -> None:
+    """What the model was seen to get says so on a page that is loaded again while the turn waits, on another
+    device that comes late, and no longer at the message of a turn before."""
+    computer = hub.owner.get("/v1/hosts")["hosts"][0]["host_id"]
+    begun = {"host_id": computer, "vendor": "demo", "cwd": str(tmp_path / "home"), "message": "say hello"}
+    session = hub.owner.post("/v1/sessions", begun)["session_id"]
+    page = device(f"session/{session}", kind=PHONE)
+    expect(page.locator(".say", has_text="hello")).to_be_visible()
+    expect(page.locator(".session-head .pill")).to_have_count(0)
+    page.locator(".composer textarea").fill("please ask")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator("[data-approval]")).to_be_visible()
+    for shown in (page, device(f"session/{session}", kind=DESK), page):
+        shown.reload()
+        expect(shown.locator("[data-approval]")).to_be_visible()
+        expect(shown.locator(".me-row", has_text="please ask").locator("[data-receipt=seen]")).to_contain_text(
+            "Seen by the model"
+        )
+        expect(shown.locator("[data-receipt]")).to_have_count(1)

@@ -18,8 +18,7 @@ _decode_items = msgspec.json.Decoder(tuple[Item, ...]).decode
 _FINDS_WEIGHED_MAX = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """An item and where the line that gave it first begins."""
 
     item: Item
@@ -108,17 +107,30 @@ def keep(connection: sqlite3.Connection, file_id: int, revision: int, placed: Se
         "INSERT INTO copies (file, revision, chunk, items, data) VALUES (?, ?, ?, ?, ?)",
         (file_id, revision, chunk, len(fresh), _pack(msgspec.json.encode([entry.item for entry in fresh]))),
     )
-    for entry in fresh:
-        _note(connection, file_id, revision, chunk, entry)
+    _note(connection, file_id, revision, chunk, fresh)
 
 
-def _note(connection: sqlite3.Connection, file_id: int, revision: int, chunk: int, entry: Placed) -> None:
-    row_id = connection.execute(
-        "INSERT INTO items (file, revision, item, chunk, start, at, abandoned) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (file_id, revision, entry.item.id, chunk, entry.start, entry.item.at, entry.item.abandoned),
-    ).lastrowid
-    assert row_id is not None
-    _index(connection, row_id, entry.item)
+def _note(
+    connection: sqlite3.Connection, file_id: int, revision: int, chunk: int, placed: Sequence[Placed]
+) -> None:
+    """Puts new items of a chunk into the list and the search: one statement for all of them."""
+    first_id = connection.execute(
+        "SELECT COALESCE(MAX(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'items'"
+    ).fetchone()[0]
+    numbered = list(enumerate(placed, first_id))
+    connection.executemany(
+        "INSERT INTO items (id, file, revision, item, chunk, start, at, abandoned)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (row_id, file_id, revision, entry.item.id, chunk, entry.start, entry.item.at, entry.item.abandoned)
+            for row_id, entry in numbered
+        ],
+    )
+    texts = [(row_id, plain_text(entry.item)) for row_id, entry in numbered]
+    connection.executemany(
+        "INSERT INTO search (rowid, text) VALUES (?, ?)",
+        [(row_id, indexed_text(text)) for row_id, text in texts if text],
+    )
 
 
 def _insert(connection: sqlite3.Connection, file_id: int, revision: int, entry: Placed) -> None:
@@ -137,7 +149,7 @@ def _insert(connection: sqlite3.Connection, file_id: int, revision: int, entry: 
             "UPDATE copies SET items = ?, data = ? WHERE file = ? AND revision = ? AND chunk = ?",
             (len(held), _pack(msgspec.json.encode(held)), file_id, revision, chunk),
         )
-    _note(connection, file_id, revision, chunk, entry)
+    _note(connection, file_id, revision, chunk, [entry])
 
 
 def _chunk(connection: sqlite3.Connection, file_id: int, revision: int, chunk: int) -> list[Item]:

@@ -62,6 +62,8 @@ _log = logging.getLogger(__name__)
 _SWITCH_S = 0.0005
 """The importing thread computes without a pause: the event loop gets the interpreter back this soon."""
 
+_SLICE_ITEMS = 4 * COPY_CHUNK_ITEMS_MAX
+
 Stopped = Callable[[], bool]
 
 
@@ -124,12 +126,15 @@ class _Import:
         fold = primed_fold(self.vendor, row.found(), source, self.position)
         primed = snapshot(fold.facts)
         slice_start = self.position
+        newlines = self.newlines
         gathered: dict[str, Placed] = {}
-        for line in lines_forward(source, self.position, end, number=self.newlines.rows + 1):
-            self._gather(fold.feed(line), line.start, gathered)
-            self.newlines.add(line)
-            if self.newlines.end - slice_start >= IMPORT_SLICE_BYTES or len(gathered) >= 4 * COPY_CHUNK_ITEMS_MAX:
-                self.position = slice_start = self.newlines.end
+        for line in lines_forward(source, self.position, end, number=newlines.rows + 1):
+            items = fold.feed(line)
+            if items:
+                self._gather(items, line.start, gathered)
+            newlines.add(line)
+            if line.end - slice_start >= IMPORT_SLICE_BYTES or len(gathered) >= _SLICE_ITEMS:
+                self.position = slice_start = newlines.end
                 self._commit(gathered, joined(self.base, primed, fold.facts), done=False)
                 gathered = {}
                 if stopped():

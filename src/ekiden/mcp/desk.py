@@ -120,7 +120,8 @@ class PlainVoice:
 
     async def clear_status(self, channel: str, key: str, wanted: ClearStatus) -> Status:
         """Takes a value away."""
-        return await self.client.delete(status_path(channel, key), wanted, type=Status)
+        with _explained():
+            return await self.client.delete(status_path(channel, key), wanted, type=Status)
 
     async def take_lease(self, channel: str, name: str, wanted: TakeLease) -> Lease:
         """Takes or renews a lock."""
@@ -129,7 +130,8 @@ class PlainVoice:
 
     async def release_lease(self, channel: str, name: str, fence: int) -> Lease:
         """Lets a lock go."""
-        return await self.client.delete(lease_path(channel, name), ReleaseLease(fence), type=Lease)
+        with _explained():
+            return await self.client.delete(lease_path(channel, name), ReleaseLease(fence), type=Lease)
 
     async def attach(self, channel: str, name: str, data: bytes, media_type: str) -> Attachment:
         """Puts the bytes where a message can name them."""
@@ -221,10 +223,11 @@ async def message_id_of(desk: Desk, channel: str, named: str) -> str:
 
 @contextmanager
 def _explained() -> Generator[None]:
-    """Says of what a hub refuses in an encrypted channel how it can be done."""
+    """Says of what a hub refuses in an encrypted channel, or one where all is signed, how it can be done."""
     try:
         yield
     except EkidenError as error:
-        if error.code == "not_sealed" or error.details.get("encrypted"):
+        unsigned = error.details.get("why") == "unsigned"
+        if error.code == "not_sealed" or error.details.get("encrypted") or unsigned:
             error.hint = HOW_TO_JOIN
         raise

@@ -221,6 +221,12 @@ SELECT body FROM messages
 WHERE team_id = :team_id AND session_id = :session_id AND state IN ('stored', 'placed', 'failed')
 ORDER BY seq DESC LIMIT :most;
 
+-- name: messages_seen
+-- The newest messages of a session that its model has seen and that are more than a receipt, newest first.
+SELECT body FROM messages
+WHERE team_id = :team_id AND session_id = :session_id AND state = 'seen' AND seq > 0
+ORDER BY seq DESC LIMIT :most;
+
 -- name: messages_stored_of_host
 -- The messages that a computer has still to place, in their order.
 SELECT body FROM messages

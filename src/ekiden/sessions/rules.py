@@ -84,7 +84,7 @@ MESSAGE_MOVES: Mapping[MessageState, frozenset[MessageState]] = {
 }
 
 MESSAGES_SHOWN = frozenset({MessageState.STORED, MessageState.PLACED, MessageState.FAILED})
-"""The states of the messages in a session's view; those seen are among its items."""
+"""The states of the `messages` in a session's view; those seen are among its items, their receipts in `seen`."""
 
 
 class TurnState(StrEnum):

@@ -17,6 +17,7 @@ from ekiden.kernel.errors import Invalid, NotFound
 from ekiden.kernel.limits import (
     INBOX_ENTRIES_MAX,
     LIST_CURSOR_EVENTS_MAX,
+    MESSAGES_SEEN_MAX,
     MESSAGES_SHOWN_MAX,
     PAGE_ROWS_MAX,
     SEARCH_QUERY_CHARS_MAX,
@@ -165,7 +166,8 @@ async def _count(reading: Reading, parameters: dict[str, str], may_see: MaySee |
 async def view_session(
     reading: Reading, session_id: str, *, log_id: str, growing: tuple[Growing, ...]
 ) -> SessionView:
-    """One session with its unsettled approvals and the messages that are not among its items, both in order.
+    """One session with its unsettled approvals, the messages that are not among its items, and the newest that
+    are; all in order.
 
     Raises:
         NotFound
@@ -173,15 +175,16 @@ async def view_session(
     kept = await load_session(reading, session_id)
     if kept is None:
         raise NotFound
-    messages = await reading.rows(
-        "sessions.messages_shown", team_id=reading.team_id, session_id=session_id, most=MESSAGES_SHOWN_MAX
-    )
+    whose = {"team_id": reading.team_id, "session_id": session_id}
+    messages = await reading.rows("sessions.messages_shown", **whose, most=MESSAGES_SHOWN_MAX)
+    seen = await reading.rows("sessions.messages_seen", **whose, most=MESSAGES_SEEN_MAX)
     return SessionView(
         session=kept.shown(),
         approvals=await approvals_shown(reading, session_id),
         messages=tuple(decode_message(row["body"]) for row in reversed(messages)),
         growing=growing,
         cursor=str(Cursor(log_id, reading.seq)),
+        seen=tuple(decode_message(row["body"]) for row in reversed(seen)),
     )
 
 

@@ -302,13 +302,16 @@ class Growing(Struct, frozen=True):
 
 
 class SessionView(Struct, frozen=True):
-    """One session with all that a screen needs beside its items. Follow from `cursor`."""
+    """One session with all that a screen needs beside its items. Follow from `cursor`. `messages` are not among
+    the items yet, or failed. `seen` are the newest MESSAGES_SEEN_MAX that are: what became of each, as long as
+    that is kept."""
 
     session: Session
     approvals: tuple[Approval, ...]
     messages: tuple[Message, ...]
     growing: tuple[Growing, ...]
     cursor: str
+    seen: tuple[Message, ...] = ()
 
 
 class SessionPage(Struct, frozen=True):

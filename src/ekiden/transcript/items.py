@@ -71,8 +71,11 @@ class ToolState(StrEnum):
     UNRECORDED = "unrecorded"
 
 
-class Struct(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Base of everything that travels: immutable, defaults left out, unknown fields borne when read."""
+class Struct(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Base of everything that travels: immutable, defaults left out, unknown fields borne when read.
+
+    The collector leaves them alone: what cannot be changed once it is made cannot come to hold itself.
+    """
 
 
 class Source(Struct, frozen=True):

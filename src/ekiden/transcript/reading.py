@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+import msgspec
+
 from ekiden.transcript.items import Item
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, gc=False):
     """One line of a native file without its newline. `number` counts from 1, or is 0 where it is not known
-    (a page read from the end of a file without an index). Bytes are [start, end) and leave the newline out."""
+    (a page read from the end of a file without an index). Bytes are [start, end) and leave the newline out.
+
+    Never on the wire: a struct because there is one for every line, and it is made in a tenth of the time.
+    """
 
     raw: bytes
     start: int

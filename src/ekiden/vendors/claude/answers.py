@@ -15,7 +15,8 @@ the same tokens. A snapshot that is replaced is contained in what replaces it. N
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
+
+import msgspec
 
 from ekiden.kernel.limits import FOLD_MESSAGES_OPEN_MAX
 from ekiden.transcript.items import Usage
@@ -24,8 +25,7 @@ from ekiden.vendors.claude.rows import Block, Counts, Message, Row, decode
 UNKNOWN_PLACE = -1
 
 
-@dataclass(slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True, gc=False):
     """A block of an answer as last seen."""
 
     kind: str
@@ -33,14 +33,13 @@ class Seen:
     parent: str
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(msgspec.Struct):
     """What is known of one message of the model."""
 
     id: str
     model: str = ""
-    blocks: dict[int, Seen] = field(default_factory=dict[int, Seen])
-    places: dict[str, int] = field(default_factory=dict[str, int])
+    blocks: dict[int, Seen] = {}  # each answer gets its own: msgspec copies an empty default
+    places: dict[str, int] = {}
     """Row uuid -> place of its first block."""
     usage: Usage | None = None
     first: str = ""
@@ -94,9 +93,10 @@ def place_of(answer: Answer, row: Row, blocks: list[Block], usage: Usage | None)
         return UNKNOWN_PLACE
     if row.uuid and row.uuid in answer.places:
         return answer.places[row.uuid]
-    count = max(answer.blocks, default=-1) + 1
-    starts = (0, count - 1) if count > 1 else (0,)
-    for start in starts if count else ():
+    if not answer.blocks:
+        return 0
+    count = max(answer.blocks) + 1
+    for start in (0, count - 1) if count > 1 else (0,):
         covered = [(answer.blocks.get(start + place), block) for place, block in enumerate(blocks)]
         known = [(seen, block) for seen, block in covered if seen is not None]
         if len(known) < count - start:

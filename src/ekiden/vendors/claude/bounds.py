@@ -36,6 +36,12 @@ def fitted(text: str, bytes_max: int, field: str, cuts: list[Cut]) -> str:
 
 def fitted_blocks(blocks: list[Block], cuts: list[Cut], bytes_max: int = ITEM_TEXT_BYTES_MAX) -> tuple[Block, ...]:
     """`blocks` with their texts together within the bound; blocks after it are left out."""
+    bytes_at_most = 0
+    for block in blocks:
+        if isinstance(block, Text):
+            bytes_at_most += len(block.text) * _JSON_BYTES_PER_CHAR_MAX + 2
+    if bytes_at_most < bytes_max:  # nearly always: nothing has to be encoded to know its size
+        return tuple(blocks)
     kept: list[Block] = []
     left = bytes_max
     for block in blocks:

@@ -70,8 +70,13 @@ class Kept:
 
 def _weight(item: Item) -> int:
     """Roughly the memory that an item takes."""
-    size = 600 + sum(len(block.text) for block in item.content if isinstance(block, Text))
-    if item.tool is not None:
-        tool = item.tool
-        size += len(tool.output) + len(bytes(tool.input)) + sum(len(diff.unified) for diff in tool.diffs)
+    size = 600
+    for block in item.content:
+        if isinstance(block, Text):
+            size += len(block.text)
+    tool = item.tool
+    if tool is not None:
+        size += len(tool.output) + len(bytes(tool.input))
+        for diff in tool.diffs:
+            size += len(diff.unified)
     return size

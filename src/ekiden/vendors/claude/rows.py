@@ -8,6 +8,7 @@ U+FFFD, records glued together on one line are taken apart, fields of a wrong ty
 never raises.
 """
 
+import functools
 import json
 import math
 import re
@@ -139,6 +140,11 @@ _loose = json.JSONDecoder(
 )
 
 
+@functools.cache
+def _decoder(shape: type[Any]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(shape)
+
+
 def head_type(raw: bytes) -> bytes:
     """The row's `type` where it is the line's first key, else empty."""
     match = _HEAD.match(raw)
@@ -147,13 +153,13 @@ def head_type(raw: bytes) -> bytes:
 
 def decode(raw: Raw | bytes, shape: type[T]) -> T | None:
     """`raw` as `shape`, with fields of a wrong type left out; None if it is no object."""
-    data = bytes(raw)
     try:
-        return msgspec.json.decode(data, type=shape)
+        return _decoder(shape).decode(raw)
     except msgspec.ValidationError:
         pass
     except (msgspec.DecodeError, RecursionError):
         return None
+    data = bytes(raw)
     try:
         fields = msgspec.json.decode(data, type=dict[str, Raw])
     except (msgspec.DecodeError, RecursionError):
@@ -172,7 +178,7 @@ def decode(raw: Raw | bytes, shape: type[T]) -> T | None:
 def any_value(raw: Raw | bytes) -> Any:
     """`raw` as plain JSON values; None where it is not JSON."""
     try:
-        return msgspec.json.decode(bytes(raw))
+        return msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError):
         return None
 
@@ -198,7 +204,8 @@ def read_rows(raw: bytes) -> tuple[list[Row], bool]:
     Nearly always one row. More where records were glued together; none where nothing could be read.
     """
     try:
-        raw.decode()
+        if not raw.isascii():
+            raw.decode()  # what the decoder skips it does not check
         return [_rows.decode(raw)], False
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return _mend(raw)

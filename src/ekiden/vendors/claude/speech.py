@@ -5,7 +5,6 @@ notifications of finished work. Each is told by the form that the program itself
 """
 
 import re
-from dataclasses import dataclass
 
 import msgspec
 
@@ -36,9 +35,10 @@ _ATTACHMENTS_SAID = frozenset(
 )
 _SYSTEM_SILENT = frozenset(("turn_duration", "stop_hook_summary", "bridge_status", "file_snapshot"))
 
+_blocks = msgspec.json.Decoder(list[Block])
 
-@dataclass(frozen=True, slots=True)
-class Said:
+
+class Said(msgspec.Struct, frozen=True, gc=False):
     """An utterance outside the model's answers."""
 
     kind: ItemKind
@@ -71,7 +71,7 @@ def blocks_of(content: Raw) -> list[Block] | None:
     if data[:1] != b"[":
         return None
     try:
-        return msgspec.json.decode(data, type=list[Block])
+        return _blocks.decode(content)
     except (msgspec.DecodeError, RecursionError):
         pass
     try:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -94,8 +93,7 @@ class Outcome(msgspec.Struct, rename="camel"):
     background_task_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True, gc=False):
     """A tool result with the row that brings it."""
 
     block: Block

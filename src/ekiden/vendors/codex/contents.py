@@ -8,7 +8,6 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from ekiden.transcript.items import Block, Cut, Image, Reference, Text
 from ekiden.vendors.codex.native import Record, listed, record, text_of
@@ -21,12 +20,14 @@ _MARKERS = ("<image", "</image>")
 """Codex puts these texts around an attached image for the model; a person sees the image."""
 
 
-@dataclass(slots=True)
 class Cutter:
     """Cuts texts to `bytes_max` and remembers what was cut. One per item."""
 
-    bytes_max: int
-    cuts: list[Cut] = field(default_factory=list[Cut])
+    __slots__ = ("bytes_max", "cuts")
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.cuts: list[Cut] = []
 
     def shown(self, name: str, text: str) -> str:
         """`text`, or its beginning if it is over the bound."""

@@ -7,9 +7,8 @@ Source: rollouts written by codex-cli 0.137 to 0.171, and the bare forms of its 
 
 import json
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -22,14 +21,14 @@ Record = dict[str, Any]
 """One JSON object as Codex wrote it. Nothing in it is taken for granted."""
 
 _HEAD = re.compile(
-    rb'\{"timestamp":\s?(?:"([^"\\]{0,40})"|null),\s?'
-    rb'(?:"ordinal":\s?(\d{1,18}),\s?)?'
-    rb'"type":\s?"([a-z_]{1,64})",\s?'
-    rb'"payload":\s?\{\s?(?:"type":\s?"([A-Za-z_]{1,64})")?'
+    rb'\{"timestamp": ?(?:"([^"]{0,40})"|null), ?'
+    rb'(?:"ordinal": ?([0-9]{1,18}), ?)?'
+    rb'"type": ?"([a-z_]{1,64})", ?'
+    rb'"payload": ?\{ ?(?:"type": ?"([A-Za-z_]{1,64})")?'
 )
 _ORDINAL = re.compile(rb'"ordinal":\s?(\d{1,18})')
 _ORDINAL_WITHIN_BYTES = 256
-_UTC_MILLISECONDS = re.compile(r"(\d{4})-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_USUAL_TIME = re.compile(r"20(?:1[5-9]|[2-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _YEARS = range(2015, 2100)
 _EPOCH_MILLISECONDS_FROM = 100_000_000_000
 
@@ -44,8 +43,7 @@ def turn_id(thread_id: str, native_turn_id: str) -> str:
     return derived_id(Prefix.TURN, VENDOR, thread_id, native_turn_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True, gc=False):
     """What the first bytes of a row say. `sub` is the payload's own type, where it comes first."""
 
     timestamp: str
@@ -62,6 +60,8 @@ def head_of(raw: bytes) -> Head | None:
     if found is None:
         return None
     timestamp, ordinal, kind, sub = found.groups()
+    if timestamp and b"\\" in timestamp:  # its quote may be an escaped one
+        return None
     return Head(
         timestamp.decode("ascii", "replace") if timestamp else "",
         int(ordinal) if ordinal else None,
@@ -99,17 +99,19 @@ def decoded(raw: bytes) -> object:
 
 def record(value: object) -> Record:
     """`value` if it is an object, else an empty one."""
-    return cast(Record, value) if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType] - a cast is a call
 
 
 def listed(value: object) -> list[Any]:
     """`value` if it is a list, else an empty one."""
-    return cast(list[Any], value) if isinstance(value, list) else []
+    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType] - as above
 
 
 def text_of(value: object) -> str:
     """`value` if it is text, made whole (see `whole_text`), else empty."""
-    return whole_text(value) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value if value.isascii() else whole_text(value)
 
 
 def number_of(value: object) -> int | None:
@@ -125,9 +127,8 @@ def sane_time(value: object) -> str:
     Takes RFC 3339 with any offset, and seconds or milliseconds since the epoch.
     """
     if isinstance(value, str):
-        usual = _UTC_MILLISECONDS.fullmatch(value)
-        if usual is not None:
-            return value if int(usual[1]) in _YEARS else ""
+        if _USUAL_TIME.fullmatch(value):
+            return value
         try:
             moment = datetime.fromisoformat(value)
         except ValueError:

@@ -434,7 +434,8 @@ class CodexFold:
         return [*self._released(), item]
 
     def _released(self) -> list[Item]:
-        return self._counted(self._twins.release())
+        waited = self._twins.release()
+        return self._counted(waited) if waited else waited
 
     def _counted(self, items: list[Item]) -> list[Item]:
         for item in items:

@@ -81,7 +81,7 @@ class Twins:
 
     def release(self) -> list[Item]:
         """All that waits, in the order in which it was told."""
-        items = self.take_thoughts()
+        items = self.take_thoughts() if self._thoughts else []
         if self._told is not None:
             told, key = self._told
             items.append(told)

@@ -148,13 +148,15 @@ export function applyToTeam(team, event) {
  * @returns {View}
  */
 export function viewOf(view, page) {
+  // Of messages that the model has seen, those of the turn that is shown have their receipts beside them.
+  const seen = (view.seen ?? []).filter((message) => message.turn_id && message.turn_id === view.session.report.turn_id);
   return {
     session: view.session,
     items: page?.items ?? [],
     before: page?.before ?? "",
     growing: new Map((view.growing ?? []).map((growing) => [growing.item_id, growing])),
     approvals: new Map((view.approvals ?? []).map((approval) => [approval.approval_id, approval])),
-    messages: new Map((view.messages ?? []).map((message) => [message.message_id, message])),
+    messages: new Map([...seen, ...(view.messages ?? [])].map((message) => [message.message_id, message])),
     missed: false,
     fromCopy: Boolean(page?.from_copy),
     notices: page?.notices ?? [],
