@@ -138,7 +138,7 @@ def test_the_chinese_page_has_no_english_left_in_a_channel(hub: Hub, device: Dev
     hub.owner.post("/v1/channels", {"name": "zhong"})
     page = device("channel/zhong", kind=DESK, locale="zh-CN")
     expect(page.get_by_role("link", name="交谈")).to_be_visible()
-    for tab in ("", "?tab=threads", "?tab=status", "?tab=leases", "?tab=members"):
+    for tab in ("", "?tab=threads", "?tab=status", "?tab=leases", "?tab=members", "?tab=admin"):
         page.goto(f"{hub.url}/#/channel/zhong{tab}")
         text = page.locator("main").inner_text()
         assert not {word for word in ("Status", "Leases", "Members", "Threads", "Talk") if word in text}
