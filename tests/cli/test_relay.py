@@ -148,6 +148,40 @@ def test_a_second_computer_is_refused_until_it_is_vouched_for(
     assert SECRET in phone.good("read", "plans").out
 
 
+def test_a_second_signature_is_given_beforehand_or_afterwards(
+    hub: Person, guests: Callable[[str], Person], tmp_path: Path
+) -> None:
+    """Where a rule asks for two, what the other has signed lets a value in; a value that is there is signed as
+    well, in an encrypted channel too. Of one's own, or twice, it is refused, and an export of it all verifies."""
+    ben = guests("ben")
+    hub.good("channels", "make", "build")
+    hub.good("channels", "make", "vault", "--encrypted")
+    join(hub, ben, "ben", "build", "vault")
+    hub.good("status", "build", "set", "before", "1")
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps({"rules": [{"pattern": "*", "evidence": ["second"]}]}))
+    hub.good("status", "build", "rules", str(rules))
+    value = ["deploy", '{"version": 7}', "--commit", "0d1f2e3"]
+    assert hub.ekiden("status", "build", "set", *value).code == 2
+    signed = ben.good("status", "build", "sign", *value).out
+    other = hub.ekiden("status", "build", "set", "deploy", "8", "--second", "-", text=signed)
+    assert "rule_broken" not in other.out
+    assert other.code == 2
+    [line] = hub.good("status", "build", "set", *value, "--second", "-", "--json", text=signed).lines
+    assert line["evidence"]["second"]["signature"] == json.loads(signed)["signature"]
+    assert hub.ekiden("status", "build", "second", "before").code == 5
+    ben.good("status", "build", "second", "before")
+    assert "second signature" in hub.good("status", "build", "get", "before").out
+    assert ben.ekiden("status", "build", "second", "before").code == 5
+    hub.good("status", "vault", "set", "opens", json.dumps(SECRET), "--expires-s", "600")
+    [sealed] = ben.good("status", "vault", "second", "opens", "--json").lines
+    assert (sealed["value"], bool(sealed["expires_at"])) == (SECRET, True)
+    assert hub.good("status", "vault", "get", "opens", "--json").lines[0]["value"] == SECRET
+    for channel in ("build", "vault"):
+        hub.good("export", channel, "--out", str(tmp_path / channel))
+        hub.good("verify", str(tmp_path / channel))
+
+
 def test_status_holds_to_its_version_and_leases_to_their_fence(
     hub: Person, guests: Callable[[str], Person]
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ekiden.hub import hosts, neighbours, telemetry
+from ekiden.hub import bells, hosts, neighbours, telemetry
 from ekiden.hub.bus import Bus, Exchange, LocalBus
 from ekiden.hub.bus_link import nats_bus, notify_bus
 from ekiden.hub.bus_parts import Parts, parts_of
@@ -414,3 +414,50 @@ def test_nothing_is_traced_unless_a_collector_is_named() -> None:
     """A span is then one object that does nothing."""
     assert not telemetry.begin({})
     assert telemetry.span("request") is telemetry.span("log.write", verb="x")
+
+
+async def test_who_waits_at_a_node_is_known_at_the_others(ground: Ground) -> None:
+    """While it waits, also at a node that comes later; not any longer, and not where its node is gone."""
+    place = (TEAM, "inbox:pri_a")
+    async with ground.nodes(2) as (a, b):
+        assert not b.hub.bells.waits(*place)
+        with a.hub.bells.bell(*place, 60):
+            await until(lambda: b.hub.bells.waits(*place))
+            with a.hub.bells.bell(*place, 60):
+                pass
+            assert a.hub.bells.told() == {TEAM: ("inbox:pri_a",)}
+            assert b.hub.bells.told() == {}, "nobody tells on what it heard"
+        await until(lambda: not b.hub.bells.waits(*place))
+
+
+async def test_a_node_that_comes_later_or_missed_something_hears_who_waits() -> None:
+    exchange = Exchange()
+    place = (TEAM, "inbox:pri_a")
+    bus = LocalBus(exchange)
+    async with open_house(buses=[LocalBus(exchange)]) as first:
+        bell = first.hub.bells.bell(*place, 60)
+        with bell:
+            async with open_house(buses=[bus]) as second:
+                await until(lambda: second.hub.bells.waits(*place))
+                bus.part()
+                first.hub.bells.take_down(bell)
+                bus.join()
+                await until(lambda: not second.hub.bells.waits(*place))
+                with second.hub.bells.bell(*place, 60):
+                    await until(lambda: first.hub.bells.waits(*place))
+            await until(lambda: not first.hub.bells.waits(*place))
+
+
+async def test_what_is_told_of_who_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bells, "WAITS_TOLD_MAX", 2)
+    known_here = bells.Bells()
+    with known_here.bell(TEAM, "a", 9), known_here.bell(TEAM, "b", 9), known_here.bell(TEAM, "c", 9):
+        assert known_here.told() == {TEAM: ("a", "b")}
+    known_here.hear("node", {TEAM: ("a", "b", "c")})
+    known_here.hear_of("node", TEAM, "d", waits=True)
+    assert [known_here.waits(TEAM, topic) for topic in "abcd"] == [True, True, False, False]
+    known_here.hear_of("node", TEAM, "a", waits=False)
+    known_here.hear_of("node", TEAM, "d", waits=True)
+    assert [known_here.waits(TEAM, topic) for topic in "abcd"] == [False, True, False, True]
+    known_here.forget("node")
+    assert not known_here.waits(TEAM, "b")

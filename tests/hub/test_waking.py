@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ekiden.hub import waking
 from ekiden.hub.waking import told
 from ekiden.kernel.errors import Forbidden, NotFound
 from ekiden.relay.port import Notice
@@ -126,6 +127,65 @@ async def test_who_waits_in_a_call_gets_it_there_and_nothing_is_queued(house: Ho
         found = await waiting
         assert [hit["message"]["text"] for hit in found["mentions"]] == [f"@{seat['name']} hello"]
         assert await messages_of(house, seat["session_id"]) == []
+
+
+async def test_who_waits_at_another_node_gets_it_there_and_nothing_is_queued(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """The nodes know of each other who waits."""
+    async with open_house(tmp_path / "a", postgres_url) as a, open_house(tmp_path / "b", postgres_url) as b:
+        await a.owner.post("/v1/channels", {"name": "build"})
+        async with a.host() as host:
+            seat = await seated(host)
+            waiting = asyncio.ensure_future(b.client(seat["key"]).get("/v1/mentions/wait", seconds=20))
+            await until(lambda: a.hub.bells.waits(a.hub.rooms.team_id, f"inbox:{seat['principal_id']}"))
+            posted = await a.owner.post(CHANNEL, {"text": f"@{seat['name']} hello"})
+            assert posted["deliveries"][0]["way"] == "waiting"
+            found = await waiting
+            assert [hit["message"]["text"] for hit in found["mentions"]] == [f"@{seat['name']} hello"]
+            await looked_after(a)
+            assert await messages_of(a, seat["session_id"]) == []
+
+
+async def looked_after(house: House) -> None:
+    """Ends what the hub was to look after, each at once."""
+    for close in house.hub.rooms.closing:
+        await close()
+
+
+async def test_what_was_not_handed_over_is_queued_after_all_and_once(house: House) -> None:
+    """It was said to wait at another node, and did not any more: a hint loses nothing."""
+    async with house.host() as host:
+        seat = await seated(host)
+        house.hub.bells.hear("elsewhere", {house.hub.rooms.team_id: (f"inbox:{seat['principal_id']}",)})
+        posted = await house.owner.post(CHANNEL, {"text": f"@{seat['name']} hello"})
+        assert posted["deliveries"][0]["way"] == "waiting"
+        assert await messages_of(house, seat["session_id"]) == []
+        await looked_after(house)
+        [message] = await messages_of(house, seat["session_id"])
+        assert "hello" in message["text"]
+        [delivery] = (await house.owner.get("/v1/channels/build/acks", message=posted["message"]["message_id"]))[
+            "deliveries"
+        ]
+        assert (delivery["way"], delivery["state"]) == ("session", "stored")
+
+
+async def test_it_is_looked_after_in_time(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waking, "HANDED_OVER_S", 0.01)
+    async with house.host() as host:
+        seat = await seated(host)
+        house.hub.bells.hear("elsewhere", {house.hub.rooms.team_id: (f"inbox:{seat['principal_id']}",)})
+        me = await house.owner.get("/v1/me")
+        cursor = (await house.owner.get("/v1/hosts"))["cursor"]
+        await house.owner.post(CHANNEL, {"text": f"@{seat['name']} hello"})
+        frames = await read_until(
+            house.owner,
+            f"inbox:{me['principal_id']}",
+            cursor,
+            lambda frame: frame.kind == "delivery.changed" and read(frame, Delivery).way == "session",
+        )
+        assert frames
+        assert len(await messages_of(house, seat["session_id"])) == 1
 
 
 async def test_a_session_that_takes_no_messages_is_no_way(house: House) -> None:

@@ -138,7 +138,7 @@ def test_the_chinese_page_has_no_english_left_in_a_channel(hub: Hub, device: Dev
     hub.owner.post("/v1/channels", {"name": "zhong"})
     page = device("channel/zhong", kind=DESK, locale="zh-CN")
     expect(page.get_by_role("link", name="交谈")).to_be_visible()
-    for tab in ("", "?tab=threads", "?tab=status", "?tab=leases", "?tab=members"):
+    for tab in ("", "?tab=threads", "?tab=status", "?tab=leases", "?tab=members", "?tab=admin"):
         page.goto(f"{hub.url}/#/channel/zhong{tab}")
         text = page.locator("main").inner_text()
         assert not {word for word in ("Status", "Leases", "Members", "Threads", "Talk") if word in text}
@@ -173,3 +173,29 @@ def test_two_browsers_share_an_encrypted_channel(hub: Hub, device: Devices, tmp_
     for words in (said, "the plan has changed", "the first word from the phone"):
         assert words.encode() not in written
     assert b"vault" in written
+
+
+def test_a_value_that_waits_for_a_second_signature_is_signed_by_another(hub: Hub, device: Devices) -> None:
+    """What one device has set and signed waits there; its own device says who has to sign, and the other does."""
+    hub.owner.post("/v1/channels", {"name": "gate"})
+    desk, phone = device("channel/gate?tab=status", kind=DESK), device("channel/gate?tab=status", kind=PHONE)
+    desk.get_by_text("Set a status").click()
+    desk.get_by_label("Key").fill("deploy")
+    desk.get_by_label("Value").fill('{"version": 7}')
+    desk.get_by_role("button", name="Save").click()
+    expect(phone.locator("article.card", has_text="deploy")).to_contain_text("signed")
+    expect(phone.locator("[data-waits]")).to_have_count(0)
+    hub.owner.put("/v1/channels/gate/status-rules", {"rules": [{"pattern": "deploy*", "evidence": ["second"]}]})
+    expect(desk.locator("[data-waits]")).to_contain_text("It is your own")
+    waits = phone.locator("[data-waits]")
+    waits.get_by_role("button", name="Sign it as the second").click()
+    waits.get_by_role("button", name="Press again").click()
+    for page in (desk, phone):
+        expect(page.locator("article.card", has_text="deploy")).to_contain_text("signed by two")
+        expect(page.locator("[data-waits]")).to_have_count(0)
+    told = hub.owner.get("/v1/channels/gate/status/deploy").body
+    assert (told["version"], told["value"], told["by"]) == (2, {"version": 7}, me(phone))
+    desk.get_by_label("Key").fill("deploy.other")
+    desk.get_by_label("Value").fill("8")
+    desk.get_by_role("button", name="Save").click()
+    expect(desk.locator("form [role=alert]")).to_contain_text("second")

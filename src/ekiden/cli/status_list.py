@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ekiden.cli.talk_places import channel_path
 from ekiden.client.member import Member
 from ekiden.client.requests import path_of
 from ekiden.kernel.errors import Invalid, Unavailable
+from ekiden.relay.wire import Signature
 from ekiden.relay.wire_state import (
     ClearStatus,
     Evidence,
@@ -33,14 +35,13 @@ async def run(member: Member, screen: Screen, options: argparse.Namespace) -> in
         raise Invalid("Which key?", hint=f"ekiden status CHANNEL {options.what} KEY")
     match options.what:
         case "set":
-            evidence = Evidence(options.commit, options.evidence_run, options.link)
-            wanted = SetStatus(
-                value=value_of(" ".join(options.value)),
-                if_version=options.if_version,
-                expires_s=options.expires_s,
-                evidence=evidence if evidence != Evidence() else None,
-            )
-            await _print(member, screen, channel, [await member.set_status(channel, options.key, wanted)], options)
+            told = await member.set_status(channel, options.key, _wanted(options))
+            await _print(member, screen, channel, [told], options)
+        case "second":
+            await _print(member, screen, channel, [await member.second_status(channel, options.key)], options)
+        case "sign":
+            signed = await member.sign_status(channel, options.key, _wanted(options))
+            screen.say(msgspec.json.encode(signed).decode())
         case "clear":
             cleared = await member.clear_status(channel, options.key, ClearStatus(options.if_version))
             await _print(member, screen, channel, [cleared], options)
@@ -61,6 +62,32 @@ async def run(member: Member, screen: Screen, options: argparse.Namespace) -> in
             if not page.statuses and not options.json:
                 screen.say("No values.")
     return 0
+
+
+def _wanted(options: argparse.Namespace) -> SetStatus:
+    """The value and evidence that the options say."""
+    second = signature_in(options.second) if options.second else None
+    evidence = Evidence(options.commit, options.evidence_run, options.link, second)
+    return SetStatus(
+        value=value_of(" ".join(options.value)),
+        if_version=options.if_version,
+        expires_s=options.expires_s,
+        evidence=evidence if evidence != Evidence() else None,
+    )
+
+
+def signature_in(text: str) -> Signature:
+    """What `sign` has printed; `-` reads it from standard input.
+
+    Raises:
+        Invalid: if it is none.
+    """
+    try:
+        return msgspec.json.decode(sys.stdin.readline() if text == "-" else text, type=Signature)
+    except msgspec.DecodeError as error:
+        raise Invalid(
+            "This is not a signature of a status.", hint="ekiden status CHANNEL sign KEY VALUE prints one."
+        ) from error
 
 
 def value_of(text: str) -> Any:
@@ -116,6 +143,9 @@ async def _print(
                 )
                 if word
             ]
+            named += (
+                [f"second signature {line_of(status.evidence.second.signer)}"] if status.evidence.second else []
+            )
             screen.say(screen.style(f"  evidence: {', '.join(named)}", "dim"))
 
 

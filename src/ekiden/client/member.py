@@ -19,17 +19,27 @@ from ekiden.client.links import Links
 from ekiden.client.opening import Opened, Reader
 from ekiden.client.requests import path_of
 from ekiden.client.said import Proof, content_of, message_statement, signature_of, value_statement
-from ekiden.client.standing import keep, now
+from ekiden.client.standing import keep, now, seconds_until
 from ekiden.crypto import sealing, statements
 from ekiden.crypto.invites import Invite
 from ekiden.crypto.sealing import Place
 from ekiden.crypto.statements import Link
-from ekiden.kernel.errors import EkidenError, Invalid
+from ekiden.kernel.errors import Conflict, EkidenError, Invalid
 from ekiden.kernel.ids import Prefix, new_id
 from ekiden.kernel.limits import MEMBER_FILES_KEPT_MAX, MEMBER_UNSURE_POSTS_MAX
 from ekiden.relay.mentions import mentions_in
 from ekiden.relay.wire import Attachment, Channel, Edit, Message, Post, Posted, Sealed, Signature
-from ekiden.relay.wire_state import AttachmentBytes, ClearStatus, Lease, ReleaseLease, SetStatus, Status, TakeLease
+from ekiden.relay.wire_state import (
+    AttachmentBytes,
+    ClearStatus,
+    Evidence,
+    Lease,
+    ReleaseLease,
+    SetStatus,
+    Status,
+    StatusKind,
+    TakeLease,
+)
 
 __all__ = ["Member", "Opened", "Proof"]
 
@@ -122,12 +132,12 @@ class Member(Reader):
             return await self.client.patch(path, replace(edit, signature=signature), type=Posted)
 
     async def set_status(self, channel: str, key: str, wanted: SetStatus) -> Status:
-        """Sets a value, signed; sealed in an encrypted channel."""
+        """Sets a value, signed; sealed in an encrypted channel, unless it comes sealed."""
         here = await self.meet()
         place = await self.place(channel)
         for anew in (False, True):
             body = wanted
-            if place.encrypted:
+            if place.encrypted and wanted.sealed is None:
                 sealed = await self._sealed(place, f"status:{key}", "", {"value": wanted.value}, anew=anew)
                 body = replace(wanted, value=None, sealed=sealed)
             where = f"{place.channel_id} status"
@@ -142,6 +152,51 @@ class Member(Reader):
                 if anew or not _stale(error):
                     raise
         raise AssertionError("the second try returns or raises")
+
+    async def second_status(self, channel: str, key: str) -> Status:
+        """Signs the value that a key has as well: the same value again, with its writer's signature as the second.
+
+        Raises:
+            Conflict: if there is nothing to sign: no value, the own one, one with two signatures already, or one
+                whose own signature is not known to be its writer's.
+        """
+        here = await self.meet()
+        path = path_of("/v1/channels/{channel}/status/{key}", channel=channel, key=key)
+        held = await self.client.get(path, type=Status)
+        opened = await self.open_status(channel, held)
+        evidence = held.evidence or Evidence()
+        if held.kind is not StatusKind.SET:
+            raise Conflict(f"{key!r} has no value that somebody has set.", kind=held.kind)
+        if evidence.second is not None:
+            raise Conflict(f"{key!r} has two signatures already.", version=held.version)
+        if held.by_id == here.me.principal_id:
+            raise Conflict("The value is your own: the second signer is somebody else.", by=held.by)
+        if opened.proof is not Proof.VERIFIED or opened.note:
+            raise Conflict(
+                f"The value is not known to be {held.by}'s ({opened.note or opened.proof}), so it was not signed.",
+                hint=f"Ask {held.by} to set it anew, signed; or compare keys: ekiden trust {held.by}",
+                proof=opened.proof.value,
+            )
+        left_s = seconds_until(held.expires_at) if held.expires_at else 0
+        wanted = SetStatus(held.value, held.sealed, held.version, left_s, replace(evidence, second=held.signature))
+        return await self.set_status(channel, key, wanted)
+
+    async def sign_status(self, channel: str, key: str, wanted: SetStatus) -> Signature:
+        """A signature over a value that somebody else will set: the second of its evidence.
+
+        Raises:
+            Invalid: in an encrypted channel, where what is signed is the sealed value of who sets it.
+        """
+        here = await self.meet()
+        place = await self.place(channel)
+        if place.encrypted:
+            raise Invalid(
+                "In an encrypted channel the second signs what is set.", hint="ekiden status … second KEY"
+            )
+        # Of no chain: whether it will ever stand in the log is not this program's to say.
+        link = Link(here.keys.member_key_id, now())
+        stated = value_statement(here.me.team_id, place.channel_id, key, here.me.principal_id, wanted, link)
+        return signature_of(here.keys, stated, link)
 
     async def clear_status(self, channel: str, key: str, wanted: ClearStatus) -> Status:
         """Takes a value away, signed."""

@@ -16,7 +16,7 @@ from ekiden.client.standing import Standing
 from ekiden.crypto import keys, sealing
 from ekiden.crypto.invites import Invite
 from ekiden.crypto.sealing import Place, SealBroken
-from ekiden.relay.wire import Attachment, Message, MessageState, Signature
+from ekiden.relay.wire import Attachment, Channel, Message, MessageState, Sealed, Signature
 from ekiden.relay.wire_state import AttachmentBytes, Status, StatusKind
 
 
@@ -65,18 +65,23 @@ class Reader(Standing):
         if place.encrypted and status.kind is StatusKind.SET:
             if status.sealed is None:
                 return Opened("", Proof.BAD, note="plain in an encrypted channel: the hub must not have taken it")
-            here = await self.meet()
-            where = Place(
-                here.me.team_id, place.channel_id, "", status.by_id, f"status:{status.key}", status.sealed.epoch
-            )
             try:
-                key = await here.channel_keys.to_open(place.channel_id, status.sealed.epoch)
-                value = sealing.open_sealed(
-                    key, where, status.sealed.nonce, status.sealed.data, v=status.sealed.v
-                ).get("value")
+                value = await self._value_in(place, status, status.sealed)
             except SealBroken as error:
                 return Opened("", shown, note=error.message)
         return Opened(msgspec.json.encode(value).decode(), shown, value=value)
+
+    async def _value_in(self, place: Channel, status: Status, sealed: Sealed) -> Any:
+        """The value that was sealed: by who set it, or, of a value that was set again to sign it as well, by whom
+        it was set first."""
+        here = await self.meet()
+        key = await here.channel_keys.to_open(place.channel_id, sealed.epoch)
+        sender = status.by_id
+        if status.evidence is not None and status.evidence.second is not None:
+            first = here.pins.directory.keys.get(status.evidence.second.signer)
+            sender = first.principal_id if first is not None else sender
+        where = Place(here.me.team_id, place.channel_id, "", sender, f"status:{status.key}", sealed.epoch)
+        return sealing.open_sealed(key, where, sealed.nonce, sealed.data, v=sealed.v).get("value")
 
     async def detach(self, channel: str, sha256: str, message: Message | None) -> AttachmentBytes:
         """The bytes of an attachment, opened; of an encrypted channel `message` is one that has it.

@@ -5,9 +5,11 @@ Keys, pins and chains lie in the member's folder under the data folder (`identit
 them is made before it is needed.
 """
 
+import math
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -233,6 +235,11 @@ class Standing:
 def now() -> str:
     """The time of this computer, for what is signed."""
     return iso(time.time())
+
+
+def seconds_until(at: str) -> int:
+    """How long it is until a time (RFC 3339), in whole seconds; one at least."""
+    return max(1, math.ceil(datetime.fromisoformat(at).timestamp() - time.time()))
 
 
 def keep(kept: OrderedDict[str, T], name: str, value: T, most: int) -> None:

@@ -113,7 +113,11 @@ class Hub:
         self.neighbours: Neighbours | None = None
         if rooms.bus is not None:
             self.neighbours = Neighbours(
-                rooms.bus, clock, boot_changed=self._boot_changed, keys_changed=self._forget_identities
+                rooms.bus,
+                clock,
+                self.bells,
+                boot_changed=self._boot_changed,
+                keys_changed=self._forget_identities,
             )
         self.door = Door(self, rooms.gate, self._callers, self._refusals, team_id=rooms.team_id, pages=rooms.pages)
         self.endpoints: tuple[Endpoint, ...] = (*self._own_endpoints(), *rooms.endpoints)

@@ -93,13 +93,21 @@ class KeysChanged(_Message, frozen=True, tag="keys_changed"):
     """Keys of the team have changed."""
 
 
+class WaitChanged(_Message, frozen=True, tag="wait_changed"):
+    """Somebody begins to wait for events of a topic at the sender, or nobody does any more."""
+
+    topic: str
+    waits: bool
+
+
 class NodeHere(_Message, frozen=True, tag="node_here"):
-    """The sender runs, and these hosts have a stream there, by team. `boot_id` is the hub's as it knows it.
-    With `asks`, every node answers with the same at once."""
+    """The sender runs; these hosts have a stream there, by team, and the topics of `waits` are waited for there.
+    `boot_id` is the hub's as it knows it. With `asks`, every node answers with the same at once."""
 
     boot_id: str
     hosts: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict[str, tuple[str, ...]])
     asks: bool = False
+    waits: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict[str, tuple[str, ...]])
 
 
 class NodeLeaves(_Message, frozen=True, tag="node_leaves"):
@@ -117,6 +125,7 @@ Message = (
     | HostAskEnded
     | HostAnswered
     | KeysChanged
+    | WaitChanged
     | NodeHere
     | NodeLeaves
 )

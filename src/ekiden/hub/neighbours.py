@@ -7,6 +7,7 @@ There is no leader and no list of members: a node is known while it is heard. Wh
   away, a node died with it) is told again by the host: the hub's `boot_id`, which all nodes share, changes.
 - **Hosts**: where each is connected. A question is told to all and goes out where the host is; it is asked again
   when the host comes to another node. Whoever asked gets the answer, whichever node it was given to.
+- **Who waits** for events, and where (`bells`): a hint, for what is handed over at once.
 - A host whose node is gone is lost a grace later, unless it comes to another one. While the bus is away nothing is
   concluded from silence. If the log says that a host is lost which has a stream here, that is put right.
 
@@ -22,6 +23,7 @@ from typing import Any, assert_never
 
 import msgspec
 
+from ekiden.hub.bells import Bells
 from ekiden.hub.bus import (
     Bus,
     Grew,
@@ -38,6 +40,7 @@ from ekiden.hub.bus import (
     NodeHere,
     NodeLeaves,
     Told,
+    WaitChanged,
 )
 from ekiden.hub.frames import passing
 from ekiden.hub.hosts import HostAnswer
@@ -289,6 +292,7 @@ class Neighbours:
         self,
         bus: Bus,
         clock: Clock,
+        bells: Bells,
         *,
         boot_changed: Callable[[str], None],
         keys_changed: Callable[[str], None],
@@ -296,6 +300,8 @@ class Neighbours:
         self.bus = bus
         self.clock = clock
         self.boot_id = _boot_id(int(clock.now() * _MS_PER_S))
+        self._bells = bells
+        bells.changed = lambda team_id, topic, waits: bus.tell(WaitChanged(topic, waits), team_id=team_id)
         self._boot_changed = boot_changed
         self._keys_changed = keys_changed
         self._teams: dict[str, TeamNeighbours] = {}
@@ -351,7 +357,8 @@ class Neighbours:
 
     def _here(self, *, asks: bool = False) -> NodeHere:
         hosts = {team_id: team.live.hosts.all_dialled() for team_id, team in self._teams.items()}
-        return NodeHere(self.boot_id, {team_id: of_team for team_id, of_team in hosts.items() if of_team}, asks)
+        hosts = {team_id: of_team for team_id, of_team in hosts.items() if of_team}
+        return NodeHere(self.boot_id, hosts, asks, self._bells.told())
 
     def look(self) -> None:
         """Notices nodes that have fallen silent. While the bus is away, silence means nothing."""
@@ -368,6 +375,7 @@ class Neighbours:
 
     def _lose_node(self, node_id: str) -> None:
         node = self._nodes.pop(node_id)
+        self._bells.forget(node_id)
         for team in self._teams.values():
             team.forget_node(node_id)
         for team_id, host_id in node.hosts:
@@ -436,6 +444,7 @@ class Neighbours:
 
     def _hear_node(self, node_id: str, node: _Node, message: NodeHere) -> None:
         self._hear_boot(message.boot_id)
+        self._bells.hear(node_id, message.waits)
         self._heard.set()
         if message.asks:
             self.bus.tell(self._here(), to=node_id)
@@ -479,6 +488,8 @@ class Neighbours:
                 hosts.settle(message.host_id, message.answer)
             case KeysChanged():
                 self._keys_changed(team_id)
+            case WaitChanged():
+                self._bells.hear_of(node_id, team_id, message.topic, waits=message.waits)
             case NodeHere() | NodeLeaves():
                 raise AssertionError("heard of no team")
             case _:

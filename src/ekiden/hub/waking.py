@@ -10,6 +10,7 @@ Whom none of these reaches finds the mention where it looks next: at its next ca
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 
@@ -18,21 +19,29 @@ import msgspec
 from ekiden.hub.bells import Bells
 from ekiden.kernel.errors import Conflict, EkidenError, NotFound, TooMany
 from ekiden.kernel.ids import Prefix, derived_id
-from ekiden.kernel.limits import WAKE_TEXT_CHARS_MAX, WAKINGS_LOOKED_AT_MAX
+from ekiden.kernel.limits import (
+    HANDED_OVER_S,
+    HANDED_OVER_WATCHED_MAX,
+    WAKE_TEXT_CHARS_MAX,
+    WAKINGS_LOOKED_AT_MAX,
+)
 from ekiden.log.port import Event, Log, Transaction
 from ekiden.mcp.envelope import RULE, Envelope, enveloped
+from ekiden.relay.calling import not_handed_over, reach_again
 from ekiden.relay.keeping import inbox_topic
-from ekiden.relay.port import Notice
+from ekiden.relay.port import Notice, Waker
 from ekiden.relay.receiving import surface
-from ekiden.relay.wire import Asks, Way
+from ekiden.relay.wire import Asks, Delivery, DeliveryState, Way
 from ekiden.sessions import verbs as sessions_verbs
 from ekiden.sessions.keeping import load_session
 from ekiden.sessions.rules import MessageState, refuse_unable
 from ekiden.sessions.wire import Message, SendMessage, SessionState
 
 _log = logging.getLogger("ekiden.hub")
+_delivery = msgspec.json.Decoder(Delivery).decode
 _message = msgspec.json.Decoder(Message).decode
 _ASKS = {Asks.ACK: "asks for an ack", Asks.ANSWER: "asks for an answer"}
+_WAITING = b'"way":"waiting"'
 _PLACED = (MessageState.PLACED, MessageState.SEEN)
 
 
@@ -65,8 +74,8 @@ class SessionWaker:
 
 
 class WaitingWaker:
-    """Reaches whoever waits at this node, at this moment, for what comes to its inbox. It comes first: an agent
-    that waits within a turn would not see what is queued for after it."""
+    """Reaches whoever waits at this moment, at this node or another, for what comes to its inbox. It comes first:
+    an agent that waits within a turn would not see what is queued for after it."""
 
     def __init__(self, bells: Bells) -> None:
         self._bells = bells
@@ -158,4 +167,51 @@ class Surfacing:
     async def close(self) -> None:
         """Follows no longer; finishes what was begun."""
         self._stop()
+        await asyncio.gather(*self._tasks)
+
+
+class HandedOver:
+    """Follows the log: a mention that was to be handed over to an agent that waits, and was in no answer
+    `HANDED_OVER_S` later, is queued in the agent's session. Its waiting was over, or was known here only by a hint
+    that had grown old. Every node looks after it, and the first one does it."""
+
+    def __init__(self, log: Log, waker: Waker) -> None:
+        self._log = log
+        self._waker = waker
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = asyncio.Event()
+        self._stop = log.follow(self.note)
+
+    def note(self, team_id: str, events: Sequence[Event]) -> None:
+        """Newly committed events."""
+        for event in events:
+            if event.kind != "delivery.changed" or _WAITING not in event.body:
+                continue
+            delivery = _delivery(event.body)
+            if (delivery.way, delivery.state, delivery.why) != (Way.WAITING, DeliveryState.STORED, ""):
+                continue
+            if len(self._tasks) >= HANDED_OVER_WATCHED_MAX:
+                _log.warning("Too many mentions are handed over at once to look after each.")
+                return
+            task = asyncio.ensure_future(self._look_after(team_id, delivery))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _look_after(self, team_id: str, delivery: Delivery) -> None:
+        async def verb(tx: Transaction) -> None:
+            await reach_again(tx, delivery.principal_id, "agent", delivery.message_id, self._waker)
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HANDED_OVER_S):
+                await self._closing.wait()
+        try:
+            if await self._log.ask(team_id, lambda reading: not_handed_over(reading, delivery)):
+                await self._log.write(team_id, verb)
+        except EkidenError as error:
+            _log.warning("A mention was not brought another way: %s", error.code)
+
+    async def close(self) -> None:
+        """Follows no longer; looks at once after what it was to look after."""
+        self._stop()
+        self._closing.set()
         await asyncio.gather(*self._tasks)

@@ -20,7 +20,7 @@ from ekiden.hub.pages import own_pages
 from ekiden.hub.people import TeamPeople
 from ekiden.hub.settings import Settings
 from ekiden.hub.tidying import own_chores
-from ekiden.hub.waking import SessionWaker, Surfacing, WaitingWaker
+from ekiden.hub.waking import HandedOver, SessionWaker, Surfacing, WaitingWaker
 from ekiden.kernel.clock import Clock, iso
 from ekiden.kernel.door import Endpoint
 from ekiden.log.lock import take_lock
@@ -99,7 +99,9 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
     owner = bus.node_id if bus is not None else new_node_id()
     bells = Bells()
     surfacing = Surfacing(log)
-    ports = Ports(TeamPeople(), (WaitingWaker(bells), SessionWaker()), TeamNotary())
+    in_session = SessionWaker()
+    handed_over = HandedOver(log, in_session)
+    ports = Ports(TeamPeople(), (WaitingWaker(bells), in_session), TeamNotary())
     rooms = Rooms(
         endpoints_with(ports),
         AccessGate(log, clock),
@@ -110,7 +112,7 @@ async def open_hub(settings: Settings, clock: Clock) -> Hub:
         announce=log.announce,
         bus=bus,
         bells=bells,
-        closing=(surfacing.close,),
+        closing=(surfacing.close, handed_over.close),
         chores=Chores(
             log, team_id, owner, clock, own_chores(clock, settings.events_kept_s, settings.ended_kept_s, ports)
         ),

@@ -4,22 +4,26 @@ A name that reaches nobody is said to be so; nobody is left out in silence.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from ekiden.kernel.clock import iso
 from ekiden.kernel.limits import CHANNEL_MEMBERS_MAX, MENTIONS_PER_MESSAGE_MAX, WAKES_FORGOTTEN_S
-from ekiden.log.port import Transaction
+from ekiden.log.port import Reading, Transaction
 from ekiden.relay import loops, rules
 from ekiden.relay.keeping import (
+    HUB,
     Caller,
     KeptChannel,
     KeptDelivery,
     KeptThread,
     add_delivery,
     column,
+    delivery_of,
+    load_channel,
+    load_message,
     tell_delivery,
 )
 from ekiden.relay.mentions import mentions_in
@@ -238,8 +242,12 @@ async def deliver(
 
 
 async def _reach(tx: Transaction, caller: Caller, channel: Channel, message: Message, who: Known) -> Way:
-    notice = Notice(
-        principal_id=who.principal_id,
+    return await way_to(tx, caller.ports.wakers, who, _notice(channel, message, who.principal_id))
+
+
+def _notice(channel: Channel, message: Message, principal_id: str) -> Notice:
+    return Notice(
+        principal_id=principal_id,
         channel=channel.name,
         channel_id=channel.channel_id,
         message_id=message.message_id,
@@ -252,7 +260,38 @@ async def _reach(tx: Transaction, caller: Caller, channel: Channel, message: Mes
         asks=message.asks,
         encrypted=channel.encrypted,
     )
-    return await way_to(tx, caller.ports.wakers, who, notice)
+
+
+async def not_handed_over(reading: Reading, delivery: Delivery) -> bool:
+    """Whether a mention that was to be handed over to one who waits is still to be."""
+    return await _to_hand_over(reading, delivery.principal_id, delivery.message_id) is not None
+
+
+async def _to_hand_over(reading: Reading, principal_id: str, message_id: str) -> KeptDelivery | None:
+    row = await reading.row(
+        "relay.delivery", team_id=reading.team_id, principal_id=principal_id, message_id=message_id
+    )
+    if row is None:
+        return None
+    kept = delivery_of(row)
+    waits = (DeliveryState.STORED, Way.WAITING, "", rules.WAITS)
+    return kept if (kept.delivery.state, kept.delivery.way, kept.delivery.why, kept.waits) == waits else None
+
+
+async def reach_again(tx: Transaction, principal_id: str, kind: str, message_id: str, waker: Waker) -> None:
+    """Brings a mention that was to be handed over to one who waits, and was not, another way."""
+    kept = await _to_hand_over(tx, principal_id, message_id)
+    if kept is None:
+        return
+    channel = await load_channel(tx, kept.channel_id)
+    known = await load_message(tx, kept.channel_id, message_id)
+    if channel is None or known is None:
+        return
+    way = await waker.reach(tx, principal_id, kind, _notice(channel.channel, known.message, principal_id))
+    if way is not None:
+        moved = _replace(kept.delivery, way=way)
+        await add_delivery(tx, replace(kept, delivery=moved))
+        tell_delivery(tx, moved, kept.sender_id, HUB)
 
 
 async def way_to(tx: Transaction, wakers: Sequence[Waker], who: Known, notice: Notice) -> Way:

@@ -1,6 +1,9 @@
 """A channel's shared values: get, set, clear, history, rules. A value is JSON, or else text. It is signed with
 this computer's member key, and sealed in an encrypted channel.
 
+Where a rule asks for a second signature: `sign` prints yours over a value that somebody else will set, who gives
+it to `set --second`. `second` signs a value that is there already: it is set again as it is, with both signatures.
+
 `--if-version N` writes only if N is the version now (0: only if there is none); exit code 5 says that it is not.
 
 examples:
@@ -10,6 +13,9 @@ examples:
   ekiden status build clear tests.main
   ekiden status build history tests.main
   ekiden status build rules rules.json
+  ekiden status build sign deploy '{"version": 7}' --commit 4f2c1e7
+  ekiden status build set deploy '{"version": 7}' --commit 4f2c1e7 --second -
+  ekiden status build second deploy
 """
 
 import argparse
@@ -21,7 +27,10 @@ def describe(parser: argparse.ArgumentParser) -> None:
     """Its arguments."""
     parser.add_argument("channel")
     parser.add_argument(
-        "what", nargs="?", choices=["list", "get", "set", "clear", "history", "rules"], default="list"
+        "what",
+        nargs="?",
+        choices=["list", "get", "set", "clear", "history", "rules", "sign", "second"],
+        default="list",
     )
     parser.add_argument(
         "key", nargs="?", default="", help="the key; of `rules`: a file with new rules, `-` for none"
@@ -36,6 +45,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--commit", default="", help="evidence: a commit")
     parser.add_argument("--run", default="", dest="evidence_run", help="evidence: a run of CI")
     parser.add_argument("--link", default="", help="evidence: an address")
+    parser.add_argument(
+        "--second", default="", metavar="SIGNATURE", help="evidence: what `sign` has printed; `-` reads it"
+    )
     parser.add_argument("--prefix", default="", help="of the list: only keys that begin so")
     parser.add_argument("--limit", type=int, default=100, metavar="N", help="how many (default 100)")
     add_door_options(parser)

@@ -17,32 +17,36 @@ import { Failed, Loading } from "../parts/states.js";
 import { said } from "../parts/talk_words.js";
 import { Text } from "../parts/text.js";
 import { VirtualList } from "../parts/virtual.js";
+import { Admin } from "./channel_admin.js";
 import { Leases, Statuses } from "./channel_state.js";
 import { Marks } from "./channels.js";
 import { Ago } from "../parts/when.js";
 
-const TABS = Object.freeze(["talk", "threads", "status", "leases", "members"]);
+const TABS = Object.freeze(["talk", "threads", "status", "leases", "members", "admin"]);
 
 /** @param {{wide: boolean}} props */
 export function ChannelScreen({ wide }) {
   const { id, query } = route.value;
   const thread = query.get("thread") ?? "";
-  const tab = TABS.includes(query.get("tab") ?? "") ? query.get("tab") : "talk";
   useEffect(() => {
     openChannel(id, thread);
   }, [id, thread]);
   useEffect(() => () => {
     openChannel("", "");
   }, []);
+  const bar = useRef(/** @type {HTMLElement | null} */ (null));
   const now = talk.value;
+  useEffect(() => bar.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [query.get("tab"), now?.channel.name]);
   if (!now || openName.value !== id) {
     return html`<div class="screen"><header><${Back} wide=${wide} /><h1 class="title grow cut"># <${Text} of=${id} /></h1></header><div class="scroll">
       ${talkState.value === "gone" ? html`<div class="state"><p>${t("channel.gone")}</p><a class="button" href=${address("channels")}>${t("channel.to_list")}</a></div>`
         : talkProblem.value ? html`<${Failed} problem=${talkProblem.value} retry=${readTalk} />` : html`<${Loading} text=${t("loading.channel")} />`}</div></div>`;
   }
+  const tabs = TABS.filter((one) => one !== "admin" || allowed("admin", resourceOf(now.channel)));
+  const tab = tabs.includes(query.get("tab") ?? "") ? query.get("tab") : "talk";
   return html`<div class="session"><div class="screen">
       <${Head} wide=${wide} channel=${now.channel} thread=${thread} />
-      ${thread ? null : html`<nav class="tabs" aria-label=${t("channel.parts")}>${TABS.map((one) => html`<a href=${address("channel", id, one === "talk" ? {} : { tab: one })}
+      ${thread ? null : html`<nav class="tabs" ref=${bar} aria-label=${t("channel.parts")}>${tabs.map((one) => html`<a href=${address("channel", id, one === "talk" ? {} : { tab: one })}
         aria-current=${one === tab ? "page" : undefined}>${t(`channel.tab.${one}`)}${count(one, now)}</a>`)}</nav>`}
       ${talkProblem.value ? html`<${Failed} problem=${talkProblem.value} inline />` : null}
       <${Part} tab=${thread ? "talk" : tab} thread=${thread} key=${`${tab} ${thread}`} />
@@ -97,6 +101,8 @@ function Part({ tab, thread }) {
       return html`<${Area}><${Statuses} /><//>`;
     case "leases":
       return html`<${Area}><${Leases} /><//>`;
+    case "admin":
+      return html`<${Area}><${Admin} /><//>`;
     case "members":
       return html`<${Area}><${Members} /><//>`;
     default:
@@ -217,7 +223,7 @@ function About({ now }) {
     <p class="soft small">${t("about.messages", { count: channel.last_number ?? 0 })}</p>
     <h2>${t("channel.tab.members")}</h2>
     <ul class="bare">${[...now.members.values()].slice(0, 12).map((member) => html`<li class="small"><${Text} of=${member.name} /> <span class="soft">${t("members.seen", { number: member.acked_to ?? 0, last: channel.last_number ?? 0 })}</span></li>`)}</ul>
-    <${Archive} channel=${channel} />
+    ${allowed("admin", resourceOf(channel)) ? html`<${Archive} channel=${channel} />` : null}
   </div>`;
 }
 

@@ -1,9 +1,10 @@
 // The shared state of a channel: status values with their history, and leases.
 
-import { html, useState } from "../lib.js";
+import { html, useEffect, useState } from "../lib.js";
 import { ask, get, place, remove } from "../door.js";
-import { talk } from "../state/channels.js";
-import { me } from "../state/live.js";
+import { resourceOf, talk } from "../state/channels.js";
+import { allowed, me } from "../state/live.js";
+import { preparedStatus, seconded } from "../state/member.js";
 import { t } from "../words/index.js";
 import { Dialog, showDialog } from "../parts/dialog.js";
 import { Failed, Loading } from "../parts/states.js";
@@ -16,19 +17,62 @@ const spelled = (value) => (typeof value === "string" ? value : JSON.stringify(v
 
 const name = () => talk.value?.channel.name ?? "";
 
+/** Whether a pattern of a rule (a key, or the beginning of keys and `*`) takes a key in. @param {string} pattern @param {string} key */
+const takesIn = (pattern, key) => (pattern.endsWith("*") ? key.startsWith(pattern.slice(0, -1)) : pattern === key);
+
+/** What values of the open channel need, asked for when the screen opens and when the rules change. */
+function useRules() {
+  const [rules, setRules] = useState(/** @type {any[]} */ ([]));
+  useEffect(() => {
+    let here = true;
+    get(place(["channels", name(), "status-rules"])).then((told) => here && setRules(told.rules ?? []), () => {});
+    return () => {
+      here = false;
+    };
+  }, [talk.value?.channel.channel_id, talk.value?.rules]);
+  return rules;
+}
+
 export function Statuses() {
+  const rules = useRules();
   const list = [...(talk.value?.statuses.values() ?? [])].sort((one, other) => one.key.localeCompare(other.key));
-  return html`${list.length ? list.map((status) => html`<${Row} key=${status.key} status=${status} />`) : html`<div class="state"><p>${t("status.empty")}</p></div>`}
+  return html`${list.length ? list.map((status) => html`<${Row} key=${status.key} status=${status} rules=${rules} />`) : html`<div class="state"><p>${t("status.empty")}</p></div>`}
     ${talk.value?.channel.encrypted ? null : html`<${Set} />`}`;
 }
 
-/** @param {{status: any}} props */
-function Row({ status }) {
+/** @param {{status: any, rules: any[]}} props */
+function Row({ status, rules }) {
+  const waits = !status.evidence?.second && rules.some((rule) => (rule.evidence ?? []).includes("second") && takesIn(rule.pattern, status.key));
   const history = () => showDialog(() => html`<${Dialog} title=${status.key} side><${History} of=${status.key} /><//>`);
   return html`<article class="card" data-row tabindex="-1"><div class="row"><span class="title grow mono"><${Text} of=${status.key} /></span>
       <button type="button" class="link" onClick=${history}>${t("status.history", { count: status.version })}</button></div>
     <${Value} status=${status} />
-    <small class="soft"><${Line} status=${status} /></small></article>`;
+    <small class="soft"><${Line} status=${status} /></small>
+    ${waits ? html`<${Second} status=${status} />` : null}</article>`;
+}
+
+/** A rule asks for two signatures, and this value has one at most. @param {{status: any}} props */
+function Second({ status }) {
+  const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const [sure, setSure] = useState(false);
+  const channel = talk.value?.channel;
+  const sign = async () => {
+    if (!sure) return setSure(true);
+    try {
+      await ask("PUT", place(["channels", name(), "status", status.key]), { body: await seconded(me.value, status) });
+      setProblem(null);
+    } catch (failed) {
+      setProblem(failed);
+      setSure(false);
+    }
+    return undefined;
+  };
+  const own = status.by_id === me.value?.principal_id;
+  const why = own ? "status.second_own" : !status.signature ? "status.second_unsigned" : status.sealed ? "status.second_sealed" : "";
+  const may = channel && allowed(`status:${status.key}`, resourceOf(channel));
+  return html`<p class="row wrap" data-waits><span class="pill need">${t("status.second_waits")}</span>
+    ${why ? html`<span class="soft small">${t(why)}</span>` : may ? html`<button type="button" class=${sure ? "stop" : ""} onClick=${sign}>${t(sure ? "status.second_sure" : "status.second")}</button>` : null}</p>
+    ${problem ? html`<${Failed} problem=${problem} inline />` : null}`;
 }
 
 /** @param {{status: any}} props */
@@ -42,7 +86,7 @@ function Line({ status }) {
   const evidence = status.evidence ?? {};
   return html`<${Text} of=${status.by ?? ""} /> · <${Ago} at=${status.at} />${status.expires_at ? html` · ${t("status.until")} <${At} at=${status.expires_at} />` : null}
     ${evidence.commit ? html` · ${t("status.commit")} <${Text} of=${evidence.commit} />` : null}${evidence.run ? html` · ${t("status.run")} <${Text} of=${evidence.run} />` : null}
-    ${status.signature ? html` · ${t("signed.signed")}` : null}${status.suspect ? html` · ${t("message.suspect")}` : null}`;
+    ${status.signature ? html` · ${t(evidence.second ? "status.signed_twice" : "signed.signed")}` : null}${status.suspect ? html` · ${t("message.suspect")}` : null}`;
 }
 
 /** @param {{of: string}} props */
@@ -81,7 +125,9 @@ function Set() {
       // What is no JSON is a text.
     }
     try {
-      await ask("PUT", place(["channels", name(), "status", key.trim()]), { body: { value, if_version: talk.value?.statuses.get(key.trim())?.version ?? null } });
+      const to = key.trim();
+      const body = { value, if_version: talk.value?.statuses.get(to)?.version ?? null };
+      await ask("PUT", place(["channels", name(), "status", to]), { body: await preparedStatus(me.value, talk.value?.channel, to, body) });
       setKey("");
       setText("");
       setProblem(null);

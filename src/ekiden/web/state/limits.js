@@ -10,6 +10,7 @@ export const LAGGARDS_PAGE = 20;
 export const AUDIT_PAGE = 50;
 export const DIRECTORY_PAGES_MAX = 100;
 export const EPOCHS_KEPT_MAX = 200;
+export const EXPORT_BYTES_MAX = 256 * 1024 * 1024;
 export const INVITES_KEPT_MAX = 64;
 export const NAMES_OFFERED_MAX = 6;
 export const SEARCH_HITS_PAGE = 20;

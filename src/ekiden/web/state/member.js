@@ -4,7 +4,7 @@
 // count is judged from the directory and from what was pinned here (`pins.js`).
 
 import { get, place, post, Problem } from "../door.js";
-import { available, digest, messageContent, newMember, openSealed, seal, sign, signedBy, statements } from "./crypto.js";
+import { available, digest, messageContent, newMember, openSealed, seal, sign, signedBy, statements, statusContent } from "./crypto.js";
 import { Directory, addEntry } from "./directory.js";
 import { keepOwn, recallOwn } from "./keep.js";
 import { DIRECTORY_PAGES_MAX, EPOCHS_KEPT_MAX } from "./limits.js";
@@ -206,6 +206,48 @@ export async function preparedEdit(me, channel, members, message, text) {
   const { text: _old, sealed: _sealed, ...head } = message;
   const whole = { ...head, ...told, ...(channel.encrypted ? { title: "" } : {}) };
   return { ...told, signature: await signature(own, whole, [], message.countersign?.statement ?? "") };
+}
+
+/**
+ * A value of a status, signed where this browser has keys.
+ * @param {any} me @param {any} channel @param {string} key @param {any} body `SetStatus`
+ */
+export async function preparedStatus(me, channel, key, body) {
+  const own = await held(me).catch(() => null);
+  return own ? signedStatus(own, channel.channel_id, key, body) : body;
+}
+
+/**
+ * A value that somebody has set, to be set again as it is with this browser's signature beside theirs; what the door takes.
+ * @param {any} me @param {any} status as it stands
+ * @throws {Problem} `not_theirs` if its signature is not known to be its writer's
+ */
+export async function seconded(me, status) {
+  const own = await held(me);
+  if (!own) throw new Problem({ code: "no_member_keys" });
+  const first = status.signature && (await signerOf(own, status.signature.signer, status.by_id));
+  const said = first && (await statedStatus(own, status, status.key, status.by_id, linkOf(status.signature)));
+  if (!first || !(await signedBy(first.sign, status.signature.signature, said))) throw new Problem({ code: "not_theirs" });
+  const left = status.expires_at ? Math.max(1, Math.ceil((Date.parse(status.expires_at) - Date.now()) / 1000)) : 0;
+  return signedStatus(own, status.channel_id, status.key, {
+    value: status.value ?? null, if_version: status.version, expires_s: left, evidence: { ...status.evidence, second: status.signature },
+  });
+}
+
+/** @param {Held} own @param {string} channel @param {string} key @param {any} body `SetStatus` */
+async function signedStatus(own, channel, key, body) {
+  const chain = `${channel} status`;
+  const link = nextLink(own, chain);
+  const said = await statedStatus(own, { ...body, channel_id: channel }, key, own.principal, link);
+  own.chain.set(chain, { link: link.link, previous: await digest(said) });
+  return { ...body, signature: { ...link, signature: await sign(own.member, said) } };
+}
+
+/** @param {Held} own @param {any} status value and evidence @param {string} key @param {string} sender @param {import("./crypto.js").Link} link */
+async function statedStatus(own, status, key, sender, link) {
+  const { commit, run, link: url } = status.evidence ?? {};
+  const content = await statusContent({ value: status.value, commit, run, link: url });
+  return statements.status({ team: own.team, channel: status.channel_id, key, sender, content, link });
 }
 
 /**

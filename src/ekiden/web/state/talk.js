@@ -10,6 +10,7 @@
  * @property {Map<string, any>} statuses by key
  * @property {Map<string, any>} leases by name
  * @property {Map<string, any>} members by principal id
+ * @property {any[] | null} rules what values of status need, once that has changed
  * @property {Map<string, any>} deliveries by message and principal: those that this page was told of
  */
 
@@ -28,6 +29,7 @@ export function talkOf({ channel, page, threads, statuses, leases, members }) {
     leases: byName(leases?.leases, "name"),
     members: byName(members?.members, "principal_id"),
     deliveries: new Map(),
+    rules: null,
   };
 }
 
@@ -96,6 +98,8 @@ export function applyToTalk(talk, event) {
       return { ...talk, threads: withEntry(talk.threads, body.thread_id, body) };
     case "status.changed":
       return { ...talk, statuses: body.kind === "set" || body.kind === "reverted" ? withEntry(talk.statuses, body.key, body) : without(talk.statuses, body.key) };
+    case "status.rules_changed":
+      return { ...talk, rules: body.rules };
     case "lease.changed":
       return { ...talk, leases: withEntry(talk.leases, body.name, body) };
     case "member.joined":
