@@ -400,6 +400,8 @@ class _Handler(BaseHTTPRequestHandler):
                 stub.pairings.pop(pairing)
                 stub.emit("pairing.ended", {"pairing_id": pairing}, "access")
                 return 200, {}
+            case ("GET", "invites"):
+                return 200, {"invites": []}
             case ("GET", "keys"):
                 return 200, {"keys": stub.keys}
             case ("POST", "keys"):

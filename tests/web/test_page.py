@@ -13,7 +13,7 @@ from web.stub_door import StubDoor
 
 pytestmark = pytest.mark.browser
 
-SCREENS = ["inbox", "sessions", "session/ses_run", "session/ses_held", "new", "devices", "settings"]
+SCREENS = ["inbox", "sessions", "session/ses_run", "session/ses_held", "new", "devices", "invites", "settings"]
 
 
 def test_the_links_code_is_claimed_by_post_and_leaves_no_trace(door: StubDoor, open_page: OpenPage) -> None:
