@@ -60,6 +60,16 @@ def listening(log, heard):
 # Nodes
 
 
+async def test_a_teams_first_commits_may_come_from_several_nodes_at_once(postgres_url, clock):
+    """A team that has no row yet cannot be held, and whoever waits to make it finds that another node has done so:
+    none is refused, and the numbers have neither gap nor repetition."""
+    teams = [f"tem_{number}" for number in range(40)]
+    async with nodes(postgres_url, clock, 3) as logs:
+        written = await asyncio.gather(*(log.write(team, appends()) for team in teams for log in logs))
+        assert sorted(one.seq for one in written) == sorted([1, 2, 3] * len(teams))
+        assert [await logs[0].bounds(team) for team in teams] == [(1, 3)] * len(teams)
+
+
 @pytest.mark.parametrize("by", ["notify", "shared", "nothing"])
 async def test_every_node_tells_every_commit_once_in_order_whoever_wrote_it(postgres_url, clock, by, monkeypatch):
     """By wake-ups of Postgres, by others, and by none at all: then the poll does it."""

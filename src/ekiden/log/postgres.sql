@@ -13,7 +13,7 @@ INSERT INTO teams (team_id, head) VALUES (:team_id, 0) ON CONFLICT (team_id) DO 
 SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision);
 
 -- name: taken
--- How far a team is (null if it has no row), with each of these commands that was answered before; one row at least.
+-- How far a team is, with each of these commands that was answered before; one row at least.
 -- The limit keeps each a look into the index: a plan that was made while the table was small may otherwise read all of
 -- it, for as long as the connection lives.
 SELECT t.head, f.principal_id, f.command_id, f.digest, f.answer, f.seq, f.done_at_s

@@ -169,14 +169,14 @@ class Writers:
             slot = self._connections.writers
             async with self._connections.begun(slot, lambda connection: _begin(connection, team_id)) as begun:
                 jobs = [waiting.popleft() for _ in range(min(len(waiting), limits.LOG_BATCH_COMMANDS_MAX))]
-                connection, taken = begun[0], True
+                (connection, held), taken = begun, True
                 try:
-                    batch = await self._batch(connection, team_id, jobs)
+                    batch = await self._batch(connection, team_id, jobs, held=held)
                     outcomes = await self._run(batch, jobs)
                 except Spoiled:
                     await connection.execute("ROLLBACK")
-                    await _begin(connection, team_id)
-                    batch = await self._batch(connection, team_id, jobs, careful=True)
+                    held = await _begin(connection, team_id)
+                    batch = await self._batch(connection, team_id, jobs, held=held, careful=True)
                     outcomes = await self._run(batch, jobs)
                 await self._commit(batch)
         except Exception as failed:  # every caller must hear of it, and the worker must live
@@ -191,18 +191,17 @@ class Writers:
             await self._settle(team_id, batch.head_before, batch.events, outcomes)
 
     async def _batch(
-        self, connection: Connection, team_id: str, jobs: Sequence[Job], *, careful: bool = False
+        self, connection: Connection, team_id: str, jobs: Sequence[Job], *, held: bool, careful: bool = False
     ) -> Batch:
-        """A batch that has the team's lock, and knows which of its commands were answered before. No id is twice
-        in it: a command that still runs here is told apart before it comes to this, and the lock keeps the other
-        nodes out."""
-        keys = [job.key for job in jobs if job.command is not None]
-        rows = await connection.fetch(own("taken"), team_id, [one for one, _ in keys], [name for _, name in keys])
-        head: int | None = rows[0]["head"]
-        if head is None:
+        """A batch that has the team's lock, and knows which of its commands were answered before. `held` says
+        whether the transaction has the lock already. No id is twice in it: a command that still runs here is told
+        apart before it comes to this, and the lock keeps the other nodes out."""
+        if not held:  # another node may have made the row since: what is read before the lock may be out of date
             await connection.execute(own("add_team"), team_id)
             await _begin(connection, team_id, "")
-            return await self._batch(connection, team_id, jobs, careful=careful)
+        keys = [job.key for job in jobs if job.command is not None]
+        rows = await connection.fetch(own("taken"), team_id, [one for one, _ in keys], [name for _, name in keys])
+        head: int = rows[0]["head"]
         answers = [Answer(*tuple(row.values())[1:]) for row in rows if row["command_id"] is not None]
         alone = len(jobs) == 1
         return Batch(
@@ -334,10 +333,11 @@ async def _ask_ahead(batch: Batch, begun: Sequence[_Begun]) -> None:
         one.rows = rows
 
 
-async def _begin(connection: Connection, team_id: str, begin: str = "BEGIN; ") -> None:
-    """Begins a transaction that has the team, if the team has a row."""
+async def _begin(connection: Connection, team_id: str, begin: str = "BEGIN; ") -> bool:
+    """Begins a transaction that holds the team, and says whether it does: a team without a row cannot be held."""
     quoted = team_id.replace("'", "''")
-    await connection.execute(f"{begin}SELECT FROM teams WHERE team_id = '{quoted}' FOR UPDATE")
+    status = await connection.execute(f"{begin}SELECT FROM teams WHERE team_id = '{quoted}' FOR UPDATE")
+    return status == "SELECT 1"
 
 
 def _told_before(batch: Batch, job: Job) -> Outcome:
