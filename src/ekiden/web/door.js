@@ -98,6 +98,9 @@ export function place(parts, query = {}) {
   return `/v1/${parts.map(encodeURIComponent).join("/")}${tail ? `?${tail}` : ""}`;
 }
 
+/** Whether an address leads to this computer only. @param {string} url */
+export const onlyHere = (url) => /^https?:\/\/(localhost|127\.|\[::1\])/.test(url);
+
 /** @param {string} text */
 function readJson(text) {
   try {

@@ -8,8 +8,8 @@ const NETWORK_WAIT_MS = 3000;
 
 const FILES = [
   "app.js", "door.js", "early.js", "icon.svg", "lib.js", "manifest.webmanifest",
-  "parts/approval.js", "parts/badge.js", "parts/compare.js", "parts/composer.js", "parts/dialog.js", "parts/diff.js",
-  "parts/folds.js", "parts/from_host.js", "parts/item.js", "parts/keys.js", "parts/link.js", "parts/markdown.js",
+  "parts/approval.js", "parts/asking.js", "parts/badge.js", "parts/compare.js", "parts/composer.js", "parts/dialog.js",
+  "parts/diff.js", "parts/folds.js", "parts/from_host.js", "parts/item.js", "parts/keys.js", "parts/link.js", "parts/markdown.js",
   "parts/message.js", "parts/output.js", "parts/places.js", "parts/post_composer.js", "parts/qr.js",
   "parts/questions.js", "parts/receipt.js", "parts/rights.js", "parts/states.js", "parts/talk_words.js",
   "parts/text.js", "parts/tool.js", "parts/virtual.js", "parts/visible.js", "parts/when.js",

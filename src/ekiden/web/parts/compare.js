@@ -1,9 +1,10 @@
 // Whether somebody's keys are truly theirs: twelve digits that both sides see alike if nobody stands between them.
 
-import { html, useEffect, useState } from "../lib.js";
+import { html } from "../lib.js";
 import { me } from "../state/live.js";
 import { acceptKey, acquaintance } from "../state/meeting.js";
 import { t } from "../words/index.js";
+import { useSure, useTold } from "./asking.js";
 import { Dialog, showDialog } from "./dialog.js";
 import { Failed, Loading } from "./states.js";
 import { said } from "./talk_words.js";
@@ -19,19 +20,7 @@ const typed = (name) => (/^[\w.-]+$/.test(name) ? name : `'${name.replaceAll("'"
 
 /** @param {{principal: string, name: string}} props */
 function Compare({ principal, name }) {
-  const [told, setTold] = useState(/** @type {any} */ (undefined));
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const load = async () => {
-    try {
-      setTold(await acquaintance(me.value, principal));
-      setProblem(null);
-    } catch (failed) {
-      setProblem(failed);
-    }
-  };
-  useEffect(() => {
-    load();
-  }, [principal]);
+  const { told, problem, load } = useTold(() => acquaintance(me.value, principal), [principal]);
   if (problem) return html`<${Failed} problem=${problem} retry=${load} />`;
   if (told === undefined) return html`<${Loading} text=${t("loading.trust")} />`;
   if (told === null) return html`<p class="say-note">${t("problem.no_member_keys")}</p>`;
@@ -43,17 +32,16 @@ function Compare({ principal, name }) {
 
 /** @param {{of: any, changed: () => Promise<void>}} props */
 function Key({ of, changed }) {
-  const [sure, setSure] = useState(false);
-  const accept = async () => {
-    if (!sure) return setSure(true);
+  const { sure, problem, press } = useSure(async () => {
     await acceptKey(me.value, of.memberKey);
-    return changed();
-  };
+    await changed();
+  });
   const open = of.trust !== "ended";
   return html`<article class="card" data-trust=${of.trust}><div class="row"><span class="title grow"><${Text} of=${of.label || t("trust.key")} /></span>
       <span class=${`pill ${of.trust === "changed" ? "need" : ["compared", "invited"].includes(of.trust) ? "run" : ""}`}>${said("trust", of.trust)}</span></div>
     <small class="soft mono">${textNodes(of.fingerprint)}</small>
     ${open ? html`<p class="compare mono">${textNodes(of.code)}</p>` : null}
     ${of.trust === "changed" ? html`<p class="say-note">${t("trust.changed_what")}</p>` : null}
-    ${open && of.trust !== "compared" ? html`<button type="button" class=${sure ? "stop" : ""} onClick=${accept}>${t(sure ? "trust.sure" : "trust.same")}</button>` : null}</article>`;
+    ${open && of.trust !== "compared" ? html`<button type="button" class=${sure ? "stop" : ""} onClick=${press}>${t(sure ? "trust.sure" : "trust.same")}</button>` : null}
+    ${problem ? html`<${Failed} problem=${problem} inline />` : null}</article>`;
 }

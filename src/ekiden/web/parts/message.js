@@ -9,6 +9,7 @@ import { isOpen } from "../state/inbox.js";
 import { preparedEdit } from "../state/member.js";
 import { address } from "../state/route.js";
 import { known, t } from "../words/index.js";
+import { useSure } from "./asking.js";
 import { Dialog, closeDialog, showDialog } from "./dialog.js";
 import { Markdown } from "./markdown.js";
 import { Failed, Loading } from "./states.js";
@@ -71,18 +72,8 @@ const path = (/** @type {any} */ message, /** @type {string[]} */ ...rest) =>
 
 /** @param {{message: any}} props */
 function Delete({ message }) {
-  const [sure, setSure] = useState(false);
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const run = async () => {
-    if (!sure) return setSure(true);
-    try {
-      await remove(path(message));
-    } catch (failed) {
-      setProblem(failed);
-    }
-    return undefined;
-  };
-  return html`<button type="button" class=${sure ? "link stop" : "link"} onClick=${run}>${t(sure ? "message.delete_sure" : "message.delete")}</button>
+  const { sure, problem, press } = useSure(() => remove(path(message)));
+  return html`<button type="button" class=${sure ? "link stop" : "link"} onClick=${press}>${t(sure ? "message.delete_sure" : "message.delete")}</button>
     ${problem ? html`<${Failed} problem=${problem} inline />` : null}`;
 }
 

@@ -7,6 +7,7 @@ import { talk } from "../state/channels.js";
 import { exported, olderThan } from "../state/keeping.js";
 import { address } from "../state/route.js";
 import { dayAndTime, size, t } from "../words/index.js";
+import { useSure, useTold } from "../parts/asking.js";
 import { Dialog, closeDialog, showDialog } from "../parts/dialog.js";
 import { Failed, Loading } from "../parts/states.js";
 import { said } from "../parts/talk_words.js";
@@ -20,38 +21,25 @@ const at = (/** @type {string[]} */ ...rest) => place(["channels", talk.value?.c
 export const Admin = () => html`<${Rules} /><${Export} /><${Purge} />`;
 
 function Rules() {
-  const [rules, setRules] = useState(/** @type {any[] | null} */ (null));
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const load = async () => {
-    try {
-      setRules((await get(at("status-rules"))).rules ?? []);
-      setProblem(null);
-    } catch (failed) {
-      setProblem(failed);
-    }
-  };
-  useEffect(() => {
-    load();
-  }, [talk.value?.rules]);
+  const read = async () => (await get(at("status-rules"))).rules ?? [];
+  const { told: rules, problem, load, setTold } = useTold(read, [talk.value?.rules]);
   const put = async (/** @type {any[]} */ next) => {
     const told = await ask("PUT", at("status-rules"), { body: { rules: next } });
-    setRules(told.rules ?? []);
+    setTold(told.rules ?? []);
   };
   return html`<section><h2>${t("rules.title")}</h2>
     <p class="soft small">${t("rules.what")} <a href=${address("devices")}>${t("rules.who")}</a></p>
     ${problem ? html`<${Failed} problem=${problem} retry=${load} />` : !rules ? html`<${Loading} text=${t("loading.rules")} />` : html`
-      ${rules.map((rule) => html`<${Rule} key=${rule.pattern} of=${rule} drop=${() => put(rules.filter((one) => one !== rule))} />`)}
+      ${rules.map((/** @type {any} */ rule) => html`<${Rule} key=${rule.pattern} of=${rule} drop=${() => put(rules.filter((/** @type {any} */ one) => one !== rule))} />`)}
       ${rules.length ? null : html`<p class="soft">${t("rules.empty")}</p>`}
-      <${NewRule} add=${(/** @type {any} */ rule) => put([...rules.filter((one) => one.pattern !== rule.pattern), rule])} />`}</section>`;
+      <${NewRule} add=${(/** @type {any} */ rule) => put([...rules.filter((/** @type {any} */ one) => one.pattern !== rule.pattern), rule])} />`}</section>`;
 }
 
 /** @param {{of: any, drop: () => Promise<void>}} props */
 function Rule({ of, drop }) {
-  const [sure, setSure] = useState(false);
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const remove = () => (sure ? drop().catch(setProblem) : setSure(true));
+  const { sure, problem, press } = useSure(drop);
   return html`<article class="card" data-row tabindex="-1" data-rule=${of.pattern}><div class="row"><span class="title grow mono"><${Text} of=${of.pattern} /></span>
-      <button type="button" class=${sure ? "stop" : ""} onClick=${remove}>${t(sure ? "rules.remove_sure" : "rules.remove")}</button></div>
+      <button type="button" class=${sure ? "stop" : ""} onClick=${press}>${t(sure ? "rules.remove_sure" : "rules.remove")}</button></div>
     ${(of.evidence ?? []).map((/** @type {string} */ one) => html`<span class="pill">${said("evidence", one)}</span> `)}
     ${of.schema ? html`<pre class="code" tabindex="0">${textNodes(JSON.stringify(of.schema, null, 2))}</pre>` : null}
     ${problem ? html`<${Failed} problem=${problem} inline />` : null}</article>`;

@@ -6,6 +6,7 @@ import { resourceOf, talk } from "../state/channels.js";
 import { allowed, me } from "../state/live.js";
 import { preparedStatus, seconded } from "../state/member.js";
 import { t } from "../words/index.js";
+import { useSure } from "../parts/asking.js";
 import { Dialog, showDialog } from "../parts/dialog.js";
 import { Failed, Loading } from "../parts/states.js";
 import { said } from "../parts/talk_words.js";
@@ -53,25 +54,14 @@ function Row({ status, rules }) {
 
 /** A rule asks for two signatures, and this value has one at most. @param {{status: any}} props */
 function Second({ status }) {
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const [sure, setSure] = useState(false);
   const channel = talk.value?.channel;
-  const sign = async () => {
-    if (!sure) return setSure(true);
-    try {
-      await ask("PUT", place(["channels", name(), "status", status.key]), { body: await seconded(me.value, status) });
-      setProblem(null);
-    } catch (failed) {
-      setProblem(failed);
-      setSure(false);
-    }
-    return undefined;
-  };
+  const { sure, problem, press } = useSure(async () =>
+    ask("PUT", place(["channels", name(), "status", status.key]), { body: await seconded(me.value, status) }));
   const own = status.by_id === me.value?.principal_id;
   const why = own ? "status.second_own" : !status.signature ? "status.second_unsigned" : status.sealed ? "status.second_sealed" : "";
   const may = channel && allowed(`status:${status.key}`, resourceOf(channel));
   return html`<p class="row wrap" data-waits><span class="pill need">${t("status.second_waits")}</span>
-    ${why ? html`<span class="soft small">${t(why)}</span>` : may ? html`<button type="button" class=${sure ? "stop" : ""} onClick=${sign}>${t(sure ? "status.second_sure" : "status.second")}</button>` : null}</p>
+    ${why ? html`<span class="soft small">${t(why)}</span>` : may ? html`<button type="button" class=${sure ? "stop" : ""} onClick=${press}>${t(sure ? "status.second_sure" : "status.second")}</button>` : null}</p>
     ${problem ? html`<${Failed} problem=${problem} inline />` : null}`;
 }
 

@@ -1,7 +1,7 @@
 // Devices, keys and computers. Pairing another device starts here.
 
 import { html, useState } from "../lib.js";
-import { post } from "../door.js";
+import { onlyHere, post } from "../door.js";
 import { mayAdmin, pairings, team } from "../state/live.js";
 import { address } from "../state/route.js";
 import { t, timeOfDay } from "../words/index.js";
@@ -40,12 +40,11 @@ function Pair() {
       <button type="button" class="go" onClick=${make}>${t("pair.make")}</button>
       ${problem ? html`<${Failed} problem=${problem} inline />` : null}</section>`;
   }
-  const onlyHere = /^https?:\/\/(localhost|127\.|\[::1\])/.test(made.link ?? "");
   return html`<section class="card"><h2 class="title">${t("pair.scan")}</h2>
     <${QrCode} text=${made.link} label=${t("pair.qr")} />
     <p class="small">${t("pair.link")}</p><pre class="code select" tabindex="0">${textNodes(made.link)}</pre>
     <p class="small">${t("pair.code")} <b class="mono">${textNodes(made.code)}</b></p>
-    ${onlyHere ? html`<p class="say-note">${t("pair.only_here")}</p>` : null}
+    ${onlyHere(made.link ?? "") ? html`<p class="say-note">${t("pair.only_here")}</p>` : null}
     <p class="soft small">${t("pair.until", { time: timeOfDay(Date.parse(made.expires_at)) })}</p>
     <button type="button" onClick=${() => setMade(null)}>${t("do.done")}</button></section>`;
 }

@@ -1,13 +1,14 @@
 // Invites: one string that brings a guest into channels, and both to each other's keys. Made, seen, taken back.
 
 import { html, useEffect, useRef, useState } from "../lib.js";
-import { get, place, post, remove } from "../door.js";
+import { get, onlyHere, place, post, remove } from "../door.js";
 import { channels, channelsNext, channelsState, readChannels, resourceOf } from "../state/channels.js";
 import { accessChanged, allowed, me } from "../state/live.js";
 import { inviteText } from "../state/meeting.js";
 import { GUEST_VERBS, mapOf } from "../state/rights.js";
 import { address, back, route } from "../state/route.js";
 import { dayAndTime, t } from "../words/index.js";
+import { useSure, useTold } from "../parts/asking.js";
 import { compareKeys } from "../parts/compare.js";
 import { Rights } from "../parts/rights.js";
 import { Empty, Failed, Loading } from "../parts/states.js";
@@ -24,9 +25,6 @@ const KEY_LASTS = Object.freeze([0, DAY_S, 7 * DAY_S, 30 * DAY_S]);
 /** What the guest runs: from standard input the string is seen by no other process. */
 const JOIN = "ekiden join -";
 const KINDS = Object.freeze(["agent", "service", "person", "device"]);
-
-/** An address that only this computer reaches. @param {string} url */
-const onlyHere = (url) => /^https?:\/\/(localhost|127\.|\[::1\])/.test(url);
 
 /** @param {{wide: boolean}} props */
 export function InvitesScreen({ wide }) {
@@ -102,19 +100,7 @@ function Made({ of, done }) {
 }
 
 function List() {
-  const [invites, setInvites] = useState(/** @type {any[] | null} */ (null));
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const load = async () => {
-    try {
-      setInvites((await get("/v1/invites")).invites);
-      setProblem(null);
-    } catch (failed) {
-      setProblem(failed);
-    }
-  };
-  useEffect(() => {
-    load();
-  }, [accessChanged.value]);
+  const { told: invites, problem, load } = useTold(async () => (await get("/v1/invites")).invites, [accessChanged.value]);
   if (problem) return html`<${Failed} problem=${problem} retry=${load} />`;
   if (!invites) return html`<${Loading} text=${t("loading.invites")} />`;
   return html`<section><h2>${t("invites.list")}</h2>
@@ -123,18 +109,10 @@ function List() {
 
 /** @param {{of: any, changed: () => void}} props */
 function Row({ of, changed }) {
-  const [sure, setSure] = useState(false);
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const cancel = async () => {
-    if (!sure) return setSure(true);
-    try {
-      await remove(place(["invites", of.invite_id]));
-      changed();
-    } catch (failed) {
-      setProblem(failed);
-    }
-    return undefined;
-  };
+  const { sure, problem, press } = useSure(async () => {
+    await remove(place(["invites", of.invite_id]));
+    changed();
+  });
   // The hub says that one has run out when somebody next asks for one; until then its time does.
   const state = of.state === "open" && Date.parse(of.expires_at) <= Date.now() ? "expired" : of.state;
   return html`<article class="card" data-row tabindex="-1" data-state=${state}><div class="row">
@@ -143,7 +121,7 @@ function Row({ of, changed }) {
     <small class="soft">${said("kind", of.kind)} · ${t("invites.made")} <${Ago} at=${of.made_at} />
       ${state === "open" ? html` · ${t("invites.until")} <${At} at=${of.expires_at} />` : null}${of.claimed_at ? html` · ${t("invites.came")} <${Ago} at=${of.claimed_at} />` : null}</small>
     <details><summary class="soft small">${t("rights.title")}</summary><${RightsText} of=${of.permissions} /></details>
-    ${state === "open" ? html`<button type="button" class=${sure ? "stop" : ""} onClick=${cancel}>${t(sure ? "invites.cancel_sure" : "invites.cancel")}</button>` : null}
+    ${state === "open" ? html`<button type="button" class=${sure ? "stop" : ""} onClick=${press}>${t(sure ? "invites.cancel_sure" : "invites.cancel")}</button>` : null}
     ${of.principal_id ? html`<button type="button" onClick=${() => compareKeys(of.principal_id, of.name)}>${t("trust.open")}</button>` : null}
     ${problem ? html`<${Failed} problem=${problem} inline />` : null}</article>`;
 }

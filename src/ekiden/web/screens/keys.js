@@ -1,11 +1,12 @@
 // Keys and seats: who may come in, with which rights, and how to narrow or end that.
 
-import { html, useEffect, useState } from "../lib.js";
+import { html, useState } from "../lib.js";
 import { ask, get, place, post, remove } from "../door.js";
 import { accessChanged } from "../state/live.js";
 import { mapOf, rowsOf } from "../state/rights.js";
 import { address } from "../state/route.js";
 import { known, t } from "../words/index.js";
+import { useSure, useTold } from "../parts/asking.js";
 import { Dialog, closeDialog, showDialog } from "../parts/dialog.js";
 import { Rights } from "../parts/rights.js";
 import { Failed, Loading } from "../parts/states.js";
@@ -13,19 +14,7 @@ import { Text, textNodes } from "../parts/text.js";
 import { Ago } from "../parts/when.js";
 
 export function Keys() {
-  const [keys, setKeys] = useState(/** @type {any[] | null} */ (null));
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const load = async () => {
-    try {
-      setKeys((await get("/v1/keys")).keys);
-      setProblem(null);
-    } catch (failed) {
-      setProblem(failed);
-    }
-  };
-  useEffect(() => {
-    load();
-  }, [accessChanged.value]);
+  const { told: keys, problem, load } = useTold(async () => (await get("/v1/keys")).keys, [accessChanged.value]);
   if (problem) return html`<${Failed} problem=${problem} retry=${load} />`;
   if (!keys) return html`<${Loading} text=${t("loading.keys")} />`;
   const valid = keys.filter((key) => !key.revoked_at).sort((one, other) => Number(Boolean(other.this)) - Number(Boolean(one.this)));
@@ -40,18 +29,10 @@ export function Keys() {
 
 /** @param {{of: any, changed: () => void}} props */
 function Key({ of, changed }) {
-  const [sure, setSure] = useState(false);
-  const [problem, setProblem] = useState(/** @type {any} */ (null));
-  const revoke = async () => {
-    if (!sure) return setSure(true);
-    try {
-      await remove(place(["keys", of.key_id]));
-      changed();
-    } catch (failed) {
-      setProblem(failed);
-    }
-    return undefined;
-  };
+  const { sure, problem, press } = useSure(async () => {
+    await remove(place(["keys", of.key_id]));
+    changed();
+  });
   const narrow = () => showDialog(() => html`<${Dialog} title=${of.name} side><${Change} of=${of} changed=${changed} /><//>`);
   const kind = `kind.${of.kind}`;
   return html`<article class="card key" data-row tabindex="-1" data-key=${of.key_id}><div class="row wrap">
@@ -60,7 +41,7 @@ function Key({ of, changed }) {
         : of.used_at ? html`${t("keys_list.used")} <${Ago} at=${of.used_at} />` : t("keys_list.unused")}
         ${of.session_id ? html` · <a href=${address("session", of.session_id)}>${t("seats.session")}</a>` : null}</small></div>
     ${of.revoked_at || of.this || of.local_line || of.host_id ? null : html`<button type="button" onClick=${narrow}>${t("rights.change")}</button>`}
-    ${of.revoked_at || of.this ? null : html`<button type="button" class=${sure ? "stop" : ""} onClick=${revoke}>${t(sure ? "keys_list.sure" : "keys_list.revoke")}</button>`}</div>
+    ${of.revoked_at || of.this ? null : html`<button type="button" class=${sure ? "stop" : ""} onClick=${press}>${t(sure ? "keys_list.sure" : "keys_list.revoke")}</button>`}</div>
     ${sure && of.session_id ? html`<p class="say-note">${t("seats.revoke_what")}</p>` : null}
     ${problem ? html`<${Failed} problem=${problem} inline />` : null}</article>`;
 }
