@@ -33,6 +33,7 @@ from ekiden.log.postgres_connection import (
     asking,
     fault_of_database,
     own,
+    own_with,
     translated,
 )
 from ekiden.log.redacting import redact
@@ -208,44 +209,43 @@ class Batch:
         """Writes the next of the batch's events, and these answers."""
         head_before = self.head_before + self.inserted
         mark, columns = _columns(
-            [event.kind for event in events],
-            [proper(event.kind, event.topics)[1] for event in events],
-            [event.at for event in events],
-            [event.actor.principal_id for event in events],
-            [event.actor.key_id for event in events],
-            [event.actor.name for event in events],
-            [str(event.body, "utf-8") for event in events],
-            [one.principal_id for one in answers],
-            [one.command_id for one in answers],
-            [one.digest for one in answers],
-            [one.answer for one in answers],
-            [str(one.seq) for one in answers],
+            kinds=[event.kind for event in events],
+            topics=[proper(event.kind, event.topics)[1] for event in events],
+            ats=[event.at for event in events],
+            actor_ids=[event.actor.principal_id for event in events],
+            actor_keys=[event.actor.key_id for event in events],
+            actor_names=[event.actor.name for event in events],
+            bodies=[str(event.body, "utf-8") for event in events],
+            principal_ids=[one.principal_id for one in answers],
+            command_ids=[one.command_id for one in answers],
+            digests=[one.digest for one in answers],
+            answers=[one.answer for one in answers],
+            answer_seqs=[str(one.seq) for one in answers],
         )
-        await self.connection.execute(
-            own("write_batch"),
-            head_before,
-            columns[0],
-            mark,
-            *columns[1:7],
-            self.team_id,
-            self.at_s,
-            *columns[7:],
-            head_before + len(events),
-            self.node_id,
-            self.id,
+        sql, values = own_with(
+            "write_batch",
+            mark=mark,
+            team_id=self.team_id,
+            head_before=head_before,
+            head=head_before + len(events),
+            at_s=self.at_s,
+            node_id=self.node_id,
+            batch_id=self.id,
+            **columns,
         )
+        await self.connection.execute(sql, *values)
         self.inserted += len(events)
 
 
-def _columns(*columns: Sequence[str]) -> tuple[str, list[str]]:
+def _columns(**columns: Sequence[str]) -> tuple[str, dict[str, str]]:
     """Columns of texts as one text each, and the mark that parts them, which is in none of the texts.
 
     asyncpg looks twice at each text of an array whether it is an array itself, which costs it more than all else.
     """
     mark = "\x1f"
     while True:
-        joined = [mark.join(column) for column in columns]
-        if all(one.count(mark) == max(len(column) - 1, 0) for one, column in zip(joined, columns, strict=True)):
+        joined = {name: mark.join(column) for name, column in columns.items()}
+        if all(joined[name].count(mark) == max(len(column) - 1, 0) for name, column in columns.items()):
             return mark, joined
         mark = f"\x1f{uuid.uuid4().hex}\x1e"  # nobody can have said this; it overlaps itself nowhere
 

@@ -77,6 +77,12 @@ def own(query: str) -> str:
     return bound(OWN_QUERIES[f"log.{query}"]).sql
 
 
+def own_with(query: str, **values: object) -> tuple[str, list[object]]:
+    """One of the log's own statements, and its parameters, which are given by name, in their order."""
+    sql, names = bound(OWN_QUERIES[f"log.{query}"])
+    return sql, [values[name] for name in names]
+
+
 class Away(Exception):
     """The database cannot be used at this moment; the text says why."""
 
