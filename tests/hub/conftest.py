@@ -3,11 +3,14 @@
 What looks into one node by its very name, or opens a server for one, runs on one.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
-from hub.door_kit import NODES
+from ekiden.hub.serve import Serving, start_serving
+from ekiden.hub.settings import Settings
+from hub.door_kit import NODES, House, open_house
 
 ON_THREE_TOO = {
     "test_door_checks",
@@ -38,3 +41,12 @@ def on_nodes(node_count: int) -> Iterator[None]:
     token = NODES.set(node_count)
     yield
     NODES.reset(token)
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[House, Serving]]:
+    """A door on a real socket."""
+    async with open_house(settings=Settings(Path("unused"), port=0), started=False) as house:
+        serving = await start_serving(house.hub)
+        yield house, serving
+        await serving.stop()

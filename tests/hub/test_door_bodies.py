@@ -9,7 +9,6 @@ import contextlib
 import http.client
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 
 import httpx2
 import msgspec
@@ -18,8 +17,7 @@ import pytest
 from ekiden.client.client import Client
 from ekiden.client.network import NetworkTransport
 from ekiden.hub import reading
-from ekiden.hub.serve import Serving, start_serving
-from ekiden.hub.settings import Settings
+from ekiden.hub.serve import Serving
 from ekiden.kernel.errors import TooLarge
 from ekiden.kernel.limits import REQUEST_BODY_BYTES_MAX
 from hub.door_kit import OWNER, TEAM, WAIT_S, House, open_house
@@ -28,14 +26,6 @@ from hub.raw_http import head_of, raw_request
 pytestmark = pytest.mark.anyio
 MB = 1_000_000
 PIECE = b"x" * MB
-
-
-@pytest.fixture
-async def served() -> AsyncIterator[tuple[House, Serving]]:
-    async with open_house(settings=Settings(Path("unused"), port=0), started=False) as house:
-        serving = await start_serving(house.hub)
-        yield house, serving
-        await serving.stop()
 
 
 def pieces(megabytes: int) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.hub import door, reading, refusals
 from ekiden.hub.checks import Checks
-from ekiden.hub.serve import Serving, start_serving
+from ekiden.hub.serve import Serving
 from ekiden.hub.settings import Settings
 from ekiden.kernel.errors import Forbidden
 from hub.door_kit import HOST_KEY, OTHER_SESSION, OWNER, SESSION, TEAM, WAIT_S, House, open_house
@@ -23,15 +23,6 @@ pytestmark = pytest.mark.anyio
 async def house() -> AsyncIterator[House]:
     async with open_house() as house:
         yield house
-
-
-@pytest.fixture
-async def served() -> AsyncIterator[tuple[House, Serving]]:
-    """The same door on a real socket."""
-    async with open_house(settings=Settings(Path("unused"), port=0), started=False) as house:
-        serving = await start_serving(house.hub)
-        yield house, serving
-        await serving.stop()
 
 
 PLACES = (
