@@ -41,7 +41,7 @@ _log = logging.getLogger("ekiden.hub")
 _delivery = msgspec.json.Decoder(Delivery).decode
 _message = msgspec.json.Decoder(Message).decode
 _ASKS = {Asks.ACK: "asks for an ack", Asks.ANSWER: "asks for an answer"}
-_WAITING = b'"way":"waiting"'
+_WAITING = msgspec.json.encode({"way": Way.WAITING})[1:-1]
 _PLACED = (MessageState.PLACED, MessageState.SEEN)
 
 

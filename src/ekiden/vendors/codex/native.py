@@ -29,6 +29,7 @@ _HEAD = re.compile(
 _ORDINAL = re.compile(rb'"ordinal":\s?(\d{1,18})')
 _ORDINAL_WITHIN_BYTES = 256
 _USUAL_TIME = re.compile(r"20(?:1[5-9]|[2-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+"""What needs no look at the calendar: the form of nearly all times, in `_YEARS`."""
 _YEARS = range(2015, 2100)
 _EPOCH_MILLISECONDS_FROM = 100_000_000_000
 
