@@ -343,6 +343,27 @@ def test_devices_are_paired_confirmed_and_revoked(door: StubDoor, open_page: Ope
     expect(page.get_by_text("1 key that has ended")).to_be_visible()
 
 
+def test_an_act_that_was_pressed_for_twice_and_refused_says_why_and_asks_again(
+    door: StubDoor, open_page: OpenPage
+) -> None:
+    """The reason stands beside it, and nothing is done by a single press after that; then it can succeed."""
+    scenes.furnish(door)
+    page = open_page("/#/devices", kind=DESK)
+    card = page.locator("[data-key]", has=page.get_by_role("button", name="Revoke"))
+    key_id = card.get_attribute("data-key")
+    door.refuse_with[f"keys/{key_id}"] = (503, {"code": "unavailable", "detail": "The disk is full."})
+    card.get_by_role("button", name="Revoke").click()
+    card.get_by_role("button", name="Press again to revoke").click()
+    expect(card.get_by_role("alert")).to_contain_text("The disk is full.")
+    door.refuse_with.clear()
+    asked = [path for method, path, _ in door.requests if method == "DELETE"]
+    card.get_by_role("button", name="Revoke", exact=True).click()
+    expect(card.get_by_role("button", name="Press again to revoke")).to_be_visible()
+    assert [path for method, path, _ in door.requests if method == "DELETE"] == asked
+    card.get_by_role("button", name="Press again to revoke").click()
+    expect(page.get_by_text("1 key that has ended")).to_be_visible()
+
+
 def test_what_a_sub_agent_did_is_read_when_it_is_opened_and_grows(door: StubDoor, open_page: OpenPage) -> None:
     """Its pages are its own: the newest first, earlier ones when asked for, what comes meanwhile, each once."""
     scenes.furnish(door)
